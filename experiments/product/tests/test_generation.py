@@ -138,17 +138,6 @@ def compile_on_cpu(monkeypatch):
     torch.compiler.reset()
 
 
-@needs_whole_graphs
-def test_a_static_cache_is_compiled_by_generate_but_not_for_bitsandbytes(cpu, monkeypatch):
-    compile_on_cpu(monkeypatch)
-    models = Models(Cpu(), TINY, False, 2, TOKENS)
-    generations = Generations(Cpu(), models, "static", 2, TOKENS, **cpu)
-    cell = generations.measure(1)
-    assert cell["graphs"][OWN] == 0
-    assert cell["graphs"][PLANNED] >= 1 and cell["graphs"][DENSE] >= 1
-    assert cell["different"] == 0
-
-
 def test_a_16_bit_model_that_does_not_fit_is_not_measured(cpu):
     needed = TINY.bytes_needed(2, PROMPT, TOKENS)
     models = Models(Cpu(needed), TINY, False, 2, TOKENS)

@@ -8,12 +8,11 @@ import on_cpu
 import pytest
 import stand_in_peers
 from needs_torch import bitsandbytes, torch
-from on_cpu import CPU, stand_ins  # noqa: F401
+from on_cpu import stand_ins  # noqa: F401
 
 from experiments.product import layers, peers
 from reprolab.results import load
 from reprolab_nf4 import measuring, timing_table
-from reprolab_nf4.bounds import Wrong, activations, interval
 
 N, K = 96, 256
 OURS = [f"bitsandbytes_{bitsandbytes.__version__}", "fused", "fused_exact"]
@@ -169,16 +168,3 @@ def test_too_little_memory_is_not_measured(run, monkeypatch, capsys):
     monkeypatch.setattr(peers, "Bench", exhaust)
     assert run()[0] == 2
     assert capsys.readouterr().err.endswith(f"error: {peers.LEFT}\n")
-
-
-def test_the_interval_allows_any_order_of_sums_but_no_missing_part():
-    x = activations(4, 8192, CPU)
-    weights = 0.02 * torch.randn(64, 8192).half().float()
-    allowed = interval(x, weights, weights.abs())
-    allowed.check((x.double() @ weights.double().T).half(), 0)
-    products = x[:4, None].float() * weights
-    for order in (torch.arange(8192), torch.randperm(8192)):
-        allowed.check(products[..., order].cumsum(2)[..., -1].half(), 0)
-    for first in (0, 4):  # rows with many, and with few
-        with pytest.raises(Wrong):
-            allowed.check((x[first:, :6144].float() @ weights[:, :6144].T).half(), first)
