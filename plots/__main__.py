@@ -45,7 +45,6 @@ def parser() -> argparse.ArgumentParser:
     p = commands.add_parser("report", help="write one HTML page of all results and verdicts")
     about = "folder of result files, or several between spaces"
     p.add_argument("--results", action="append", required=True, metavar="DIRS", help=about)
-    p.add_argument("--output", type=Path, metavar="FILE", help="else report.html in the first")
     p.set_defaults(run=late("report"))
 
     p = commands.add_parser("list", help="list the kernels of this checkout")
@@ -53,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
 
     p = commands.add_parser("bench", help="show a result file of isolated problems")
     p.add_argument("--results", type=Path, required=True, metavar="FILE")
+    p.add_argument("--metrics", default="", help="more counters to show, between commas")
     p.set_defaults(run=late("render", "bench"))
 
     return top

@@ -105,8 +105,8 @@ def bench(args: argparse.Namespace) -> int:
         spec |= {"values": TIMES, "heads": HEADS}
     else:
         rows = with_derived(rows)
-        asked = [name for name in rows.metric.dropna().unique() if "__" in name]
-        spec |= {"columns": ["metric"], "where": {"metric": [*COUNTERS, *asked]}}
+        shown = dict.fromkeys([*COUNTERS, *args.metrics.split(",")])  # each once
+        spec |= {"columns": ["metric"], "where": {"metric": list(shown)}}
         spec |= {"metric": "all", "format": {"median": "short"}}
     table = Table("", {"name": "bench"} | spec, rows, pd.DataFrame())
     print("\n".join([machine.banner()] * bool(machine.banner()) + [table.markdown()]))

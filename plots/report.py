@@ -22,7 +22,7 @@ OWN, RECORDED = Path("results"), Path("data/recorded")
 def run(args: argparse.Namespace) -> int:
     """One page, or for the results of several machines one of each."""
     results = [Path(folder) for given in args.results for folder in paths(given)]
-    output = args.output or results[0] / "report.html"
+    output = results[0] / "report.html"
     if results == [OWN] and not any(OWN.glob("*/*.json*")):
         print("no results of your own yet: of the recorded runs", file=sys.stderr)
         results = [RECORDED]

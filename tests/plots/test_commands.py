@@ -94,8 +94,10 @@ def test_bench_shows_times_or_counters(tmp_path, capsys):
     assert main(["bench", f"--results={folder}/plain.json"]) == 0
     times = capsys.readouterr().out
     assert "GB/s" in times and "| streaming |" in times
-    assert main(["bench", f"--results={folder}/plain_counters.json"]) == 0
-    assert "dram_utilisation" in capsys.readouterr().out
+    counters = ["bench", f"--results={folder}/plain_counters.json", "--metrics=l1_hit_rate"]
+    assert main(counters) == 0
+    shown = capsys.readouterr().out
+    assert "dram_utilisation" in shown and "l1_hit_rate" in shown
 
 
 def test_list_names_kernels_and_compiled_code_is_no_bench(tmp_path, capsys):

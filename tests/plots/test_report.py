@@ -73,8 +73,8 @@ def test_each_machine_has_a_page_of_its_own(write, tmp_path, capsys):
     times = {"branch_tree": [20.0, 21.0, 22.0], "shared_lut": [10.0, 10.5, 11.0]}
     write("a/table2/replay.json", made.replay(times))
     write("b/table2/replay.json", made.on("Tesla T4", made.replay(times)))
-    assert main(["report", f"--results={tmp_path}", f"--output={tmp_path}/r.html"]) == 0
-    assert len(list(tmp_path.glob("r-*.html"))) == 2
+    assert main(["report", f"--results={tmp_path}"]) == 0
+    assert len(list(tmp_path.glob("report-*.html"))) == 2
     assert main(["report", f"--results={tmp_path}/none"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "none" in line
