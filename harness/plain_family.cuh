@@ -87,7 +87,7 @@ constexpr std::uint64_t written_words(const F& f) {
 template <class F>
 std::vector<std::uint32_t> plain_input(const F& f, std::uint64_t seed) {
   std::vector<std::uint32_t> words(static_cast<std::size_t>(f.input_words()));
-  reference::parallel_for(f.input_words(), 1 << 18, 0, [&](std::int64_t begin, std::int64_t end) {
+  reference::parallel_for(f.input_words(), 1 << 18, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t at = begin; at < end; ++at) words[at] = f.input(at, seed);
   });
   return words;

@@ -161,9 +161,9 @@ class FamilyWorkload : public Workload {
   void write_declared(const std::string& kernel, std::span<std::byte> output) const override {
     const auto expected_output = kernel_named<Problem>(kernel).expected_output;
     const Problem host = problem_on_host(output.data());
-    reference::parallel_for(
-        facts().elements, 1 << 20, 0,
-        [&](std::int64_t begin, std::int64_t end) { expected_output(host, begin, end); });
+    reference::parallel_for(facts().elements, 1 << 20, [&](std::int64_t begin, std::int64_t end) {
+      expected_output(host, begin, end);
+    });
   }
   /// The guards after outputs and workspaces.
   std::vector<std::span<std::byte>> guards() const override {

@@ -73,26 +73,26 @@ struct Comparison {
 
 /// Whether each element is from `low` to `high`, in numeric order.
 Comparison compare_within(std::span<const std::uint16_t> low, std::span<const std::uint16_t> high,
-                          std::span<const std::uint16_t> actual, int threads = 0);
+                          std::span<const std::uint16_t> actual);
 Comparison compare_within(std::span<const std::uint32_t> low, std::span<const std::uint32_t> high,
-                          std::span<const std::uint32_t> actual, int threads = 0);
+                          std::span<const std::uint32_t> actual);
 
 /// Whether each element has the bits of `expected`.
 inline Comparison compare_bits(std::span<const std::uint16_t> expected,
-                               std::span<const std::uint16_t> actual, int threads = 0) {
-  return compare_within(expected, expected, actual, threads);
+                               std::span<const std::uint16_t> actual) {
+  return compare_within(expected, expected, actual);
 }
 inline Comparison compare_bits(std::span<const std::uint32_t> expected,
-                               std::span<const std::uint32_t> actual, int threads = 0) {
-  return compare_within(expected, expected, actual, threads);
+                               std::span<const std::uint32_t> actual) {
+  return compare_within(expected, expected, actual);
 }
 Comparison compare_bits(std::span<const float> expected, std::span<const float> actual);
 
 /// Tests the comparison: in arrays of 2-byte and of 4-byte elements, plants a flipped bit, a NaN, a
 /// -0.0 for a 0.0, an unwritten element and a value beyond either end of an interval, at the first
-/// and last elements and at the boundaries between threads; throws std::logic_error if the
+/// and last elements and at the boundaries between chunks; throws std::logic_error if the
 /// comparison misses one, reports one that does not exist or gives a wrong distance. Every program
 /// that verifies calls this first.
-void self_test_comparison(int threads = 0);
+void self_test_comparison();
 
 }  // namespace reprolab::reference

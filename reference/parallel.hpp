@@ -1,4 +1,4 @@
-// A loop over [0, count) in chunks of `grain`, on several threads.
+// A loop over [0, count) in chunks of `grain`, on all hardware threads.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,9 @@ namespace reprolab::reference {
 
 /// Calls `body(begin, end)` once for each chunk. The bounds of the chunks depend only on `count`
 /// and `grain`, never on the number of threads, so a body that writes only its own chunk gives the
-/// same result on any machine. The first exception of a body is rethrown here. `threads` <= 0: all
-/// hardware threads.
+/// same result on any machine. The first exception of a body is rethrown here.
 template <class Body>
-void parallel_for(std::int64_t count, std::int64_t grain, int threads, Body body) {
+void parallel_for(std::int64_t count, std::int64_t grain, Body body) {
   const std::int64_t chunks = (count + grain - 1) / grain;
   std::atomic<std::int64_t> next_chunk{0};
   std::exception_ptr failure;
@@ -33,8 +32,8 @@ void parallel_for(std::int64_t count, std::int64_t grain, int threads, Body body
     }
   };
   {
-    if (threads <= 0) threads = static_cast<int>(std::thread::hardware_concurrency());
-    const auto helpers = std::min<std::int64_t>(threads, chunks) - 1;  // threads: 0 if not known
+    const std::int64_t threads = std::thread::hardware_concurrency();  // 0 if not known
+    const auto helpers = std::min(threads, chunks) - 1;
     std::vector<std::jthread> team;
     for (std::int64_t i = 0; i < helpers; ++i) team.emplace_back(work);
     work();

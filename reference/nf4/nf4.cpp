@@ -139,11 +139,11 @@ void require_nf4_sizes(std::size_t weights, int block_size, std::size_t code_byt
 
 void dequantize(std::span<const std::uint8_t> codes, std::span<const float> absmax,
                 const Nf4Table& table, int block_size, WeightType type,
-                std::span<std::uint16_t> output, int threads) {
+                std::span<std::uint16_t> output) {
   require_nf4_sizes(output.size(), block_size, codes.size(), absmax.size());
   const auto n = static_cast<std::int64_t>(output.size());
   const auto blocks = static_cast<std::int64_t>(absmax.size());
-  parallel_for(blocks, blocks_per_chunk(block_size), threads, [&](auto first, auto last) {
+  parallel_for(blocks, blocks_per_chunk(block_size), [&](auto first, auto last) {
     for (std::int64_t block = first; block < last; ++block) {
       const float scale = flush_subnormal(absmax[block]);
       std::array<std::uint16_t, 16> outputs;  // a block has one scale, hence only 16 of them
@@ -164,11 +164,11 @@ void dequantize(std::span<const std::uint8_t> codes, std::span<const float> absm
 }
 
 void quantize(std::span<const std::uint16_t> weights, WeightType type, int block_size,
-              std::span<std::uint8_t> codes, std::span<float> absmax, int threads) {
+              std::span<std::uint8_t> codes, std::span<float> absmax) {
   require_nf4_sizes(weights.size(), block_size, codes.size(), absmax.size());
   const auto n = static_cast<std::int64_t>(weights.size());
   const auto blocks = static_cast<std::int64_t>(absmax.size());
-  parallel_for(blocks, blocks_per_chunk(block_size), threads, [&](auto first, auto last) {
+  parallel_for(blocks, blocks_per_chunk(block_size), [&](auto first, auto last) {
     BlockValues values;
     BlockCodes block_codes;
     for (std::int64_t block = first; block < last; ++block) {
@@ -214,7 +214,7 @@ void dequantize_scales(const NestedScales& nested, std::span<float> absmax) {
         fmt::format("nested scales disagree: {} codes, {} second-level scales of {}, for {} scales",
                     nested.codes.size(), nested.absmax.size(), nested.block_size, absmax.size()));
   }
-  parallel_for(scales, chunk_scales, 0, [&](auto first, auto last) {
+  parallel_for(scales, chunk_scales, [&](auto first, auto last) {
     for (std::int64_t i = first; i < last; ++i) {
       const float scale = flush_subnormal(nested.absmax[i / nested.block_size]);
       const float product = flush_subnormal(flush_subnormal(nested.map[nested.codes[i]]) * scale);
@@ -230,7 +230,7 @@ NestedScales quantize_scales(std::span<const float> absmax, const ScaleMap& map,
   nested.codes.resize(absmax.size());
   const std::int64_t groups = groups_of(absmax.size(), nested.block_size);
   nested.absmax.resize(groups);
-  parallel_for(groups, chunk_scales / nested.block_size, 0, [&](auto first, auto last) {
+  parallel_for(groups, chunk_scales / nested.block_size, [&](auto first, auto last) {
     Eigen::Array<float, Eigen::Dynamic, 1, Eigen::ColMajor, standard_nested_block_size, 1> rest;
     for (std::int64_t group = first; group < last; ++group) {
       const std::int64_t begin = group * nested.block_size;
@@ -257,15 +257,14 @@ NestedScales quantize_scales(std::span<const float> absmax) {
 }
 
 void normal_weights(std::uint64_t seed, std::uint64_t first_index, WeightType type,
-                    float standard_deviation, std::span<std::uint16_t> weights, int threads) {
+                    float standard_deviation, std::span<std::uint16_t> weights) {
   const std::uint64_t start = mix(seed + golden_ratio);
-  parallel_for(static_cast<std::int64_t>(weights.size()), 65536, threads,
-               [&](auto first, auto last) {
-                 for (std::int64_t i = first; i < last; ++i) {
-                   const float value = normal_value(start, first_index + i);
-                   weights[i] = round_to(type, value * standard_deviation);
-                 }
-               });
+  parallel_for(static_cast<std::int64_t>(weights.size()), 65536, [&](auto first, auto last) {
+    for (std::int64_t i = first; i < last; ++i) {
+      const float value = normal_value(start, first_index + i);
+      weights[i] = round_to(type, value * standard_deviation);
+    }
+  });
 }
 
 }  // namespace reprolab::reference

@@ -69,17 +69,17 @@ void require_nf4_sizes(std::size_t weights, int block_size, std::size_t code_byt
 /// output[i] = round16(table[code(i)] * absmax[i / block_size]): one fp32 product, to nearest. As
 /// on the GPU, subnormal factors and products become zero of the same sign, and NaN is 0x7fff.
 /// `codes` [code_bytes(n)], `absmax` [block_count(n)], `output` [n] bits of `type`.
-/// Throws std::invalid_argument if the sizes disagree. `threads` <= 0: all hardware threads.
+/// Throws std::invalid_argument if the sizes disagree.
 void dequantize(std::span<const std::uint8_t> codes, std::span<const float> absmax,
                 const Nf4Table& table, int block_size, WeightType type,
-                std::span<std::uint16_t> output, int threads = 0);
+                std::span<std::uint16_t> output);
 
 /// The inverse, as in bitsandbytes' GPU quantizer: `absmax` is the block's greatest magnitude
 /// (subnormals count as zero, NaN is skipped), and the code is the number of midpoints that weight
 /// * (1 / absmax) exceeds. A block of zeros gets code 0, which is -1 times 0 = -0.0. If n is odd,
 /// the low nibble of the last byte is 7 (0.0). `weights` [n] bits of `type`; sizes as above.
 void quantize(std::span<const std::uint16_t> weights, WeightType type, int block_size,
-              std::span<std::uint8_t> codes, std::span<float> absmax, int threads = 0);
+              std::span<std::uint8_t> codes, std::span<float> absmax);
 
 // ---- Double quantization: the scales of NF4 blocks, themselves quantized to 8 bits (QLoRA,
 // section 3; bits as bitsandbytes 0.50.1 writes them) ----
@@ -151,6 +151,6 @@ constexpr std::uint64_t mix(std::uint64_t x) {
 /// Teichroew's polynomial (Knuth, TAOCP 2, 3.4.1), rounded to `type`: additions and products only,
 /// so no mathematics library can change a bit.
 void normal_weights(std::uint64_t seed, std::uint64_t first_index, WeightType type,
-                    float standard_deviation, std::span<std::uint16_t> weights, int threads = 0);
+                    float standard_deviation, std::span<std::uint16_t> weights);
 
 }  // namespace reprolab::reference

@@ -70,13 +70,12 @@ Weights weights_of(Reading reading) {
   return reading == Reading::rounded_entries ? Weights::rounded_entries : Weights::exact;
 }
 
-Bounds product_bounds(const Nf4Product& product, Reading reading, const ProductSums& sums,
-                      int threads) {
+Bounds product_bounds(const Nf4Product& product, Reading reading, const ProductSums& sums) {
   constexpr float end = std::numeric_limits<float>::infinity();
   const auto rows = rows_of(product);
   Bounds bounds{std::vector<std::uint16_t>(sums.sum.size()),
                 std::vector<std::uint16_t>(sums.sum.size())};
-  parallel_for(product.m, 1, threads, [&](std::int64_t row, std::int64_t) {
+  parallel_for(product.m, 1, [&](std::int64_t row, std::int64_t) {
     const RowOfInputs& inputs = rows[static_cast<std::size_t>(row)];
     const std::array by_bias{row_bound(product, reading, inputs, false),
                              row_bound(product, reading, inputs, true)};

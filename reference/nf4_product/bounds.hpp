@@ -90,7 +90,6 @@ struct Bounds {
 };
 
 /// `sums` are computed with weights_of(reading).
-Bounds product_bounds(const Nf4Product& product, Reading reading, const ProductSums& sums,
-                      int threads = 0);
+Bounds product_bounds(const Nf4Product& product, Reading reading, const ProductSums& sums);
 
 }  // namespace reprolab::reference

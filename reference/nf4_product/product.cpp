@@ -65,7 +65,7 @@ void make_weights(const Nf4Product& product, Weights which, std::int64_t first,
   }
 }
 
-ProductSums product_sums(const Nf4Product& product, Weights which, int threads) {
+ProductSums product_sums(const Nf4Product& product, Weights which) {
   require_sizes(product);
   const auto [m, n, k] = std::array{product.m, product.n, product.k};
   Matrix input(m, k);
@@ -77,7 +77,7 @@ ProductSums product_sums(const Nf4Product& product, Weights which, int threads) 
   ProductSums sums{std::vector<double>(elements), std::vector<double>(elements)};
   Eigen::Map<Matrix> sum(sums.sum.data(), m, n), magnitude(sums.magnitude.data(), m, n);
   const std::int64_t rows = std::max<std::int64_t>(1, weights_per_chunk / std::max(k, m));
-  parallel_for(n, rows, threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(n, rows, [&](std::int64_t begin, std::int64_t end) {
     Matrix weights(end - begin, k);
     make_weights(product, which, begin * k,
                  {weights.data(), static_cast<std::size_t>(weights.size())});

@@ -43,7 +43,7 @@ struct ProductSums {
   std::vector<double> sum, magnitude;
 };
 
-/// Throws std::invalid_argument if the sizes disagree. `threads` <= 0: all hardware threads.
-ProductSums product_sums(const Nf4Product& product, Weights which, int threads = 0);
+/// Throws std::invalid_argument if the sizes disagree.
+ProductSums product_sums(const Nf4Product& product, Weights which);
 
 }  // namespace reprolab::reference

@@ -18,7 +18,7 @@ constexpr std::int64_t block = 64;
 }  // namespace
 
 void transpose(std::span<const std::uint32_t> input, const MatrixShape& shape,
-               std::span<std::uint32_t> output, std::int64_t out_stride, int threads) {
+               std::span<std::uint32_t> output, std::int64_t out_stride) {
   const MatrixShape transposed{shape.columns, shape.rows, out_stride};
   if (shape.rows < 0 || shape.columns < 0 || shape.stride < shape.columns ||
       out_stride < shape.rows) {
@@ -31,7 +31,7 @@ void transpose(std::span<const std::uint32_t> input, const MatrixShape& shape,
   const Eigen::Map<const BitMatrix, 0, Stride> from(input.data(), shape.rows, shape.columns,
                                                     Stride(shape.stride));
   Eigen::Map<BitMatrix, 0, Stride> to(output.data(), shape.columns, shape.rows, Stride(out_stride));
-  parallel_for(shape.columns, block, threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(shape.columns, block, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = 0; row < shape.rows; row += block) {
       const std::int64_t rows = std::min(block, shape.rows - row);
       to.block(begin, row, end - begin, rows) =

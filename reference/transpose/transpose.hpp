@@ -21,7 +21,7 @@ struct MatrixShape {
 /// padding between the rows of `output` is not written. Throws std::invalid_argument unless both
 /// spans hold their matrix and strides are at least as long as rows.
 void transpose(std::span<const std::uint32_t> input, const MatrixShape& shape,
-               std::span<std::uint32_t> output, std::int64_t out_stride, int threads = 0);
+               std::span<std::uint32_t> output, std::int64_t out_stride);
 
 /// A permutation of the 31-bit numbers.
 constexpr std::uint32_t permute_31_bits(std::uint32_t bits) {

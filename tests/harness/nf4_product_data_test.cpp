@@ -118,9 +118,9 @@ ProductData made(InputData data, WeightType type = WeightType::fp16, bool bias =
 
 std::int64_t count_outside(const ProductData& data, const std::vector<std::uint16_t>& output,
                            Reading reading = Reading::dequantized_weights) {
-  const auto sums = product_sums(data.view(), weights_of(reading), 1);
-  const auto bounds = product_bounds(data.view(), reading, sums, 1);
-  return reference::compare_within(bounds.low, bounds.high, output, 1).mismatches;
+  const auto sums = product_sums(data.view(), weights_of(reading));
+  const auto bounds = product_bounds(data.view(), reading, sums);
+  return reference::compare_within(bounds.low, bounds.high, output).mismatches;
 }
 
 std::int64_t outside(const ProductData& data, const Simulated& kernel,

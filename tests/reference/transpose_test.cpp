@@ -44,24 +44,21 @@ Bits by_definition(const Bits& input, const MatrixShape& shape, std::int64_t out
   return output;
 }
 
-Bits transposed(const Bits& input, const MatrixShape& shape, std::int64_t out_stride,
-                int threads = 1) {
+Bits transposed(const Bits& input, const MatrixShape& shape, std::int64_t out_stride) {
   Bits output(output_size(shape, out_stride), untouched);
-  transpose(input, shape, output, out_stride, threads);
+  transpose(input, shape, output, out_stride);
   return output;
 }
 
 /// With and without padding between rows, on either side.
-void expect_follows_the_definition(std::int64_t rows, std::int64_t columns, int threads) {
+void expect_follows_the_definition(std::int64_t rows, std::int64_t columns) {
   for (const std::int64_t in_gap_length : {0, 1, 5}) {
     for (const std::int64_t out_gap_length : {0, 1, 3}) {
       const MatrixShape shape{rows, columns, columns + in_gap_length};
       const std::int64_t out_stride = rows + out_gap_length;
       const Bits input = make_input(shape);
-      EXPECT_EQ(transposed(input, shape, out_stride, threads),
-                by_definition(input, shape, out_stride))
-          << rows << "x" << columns << ", strides " << shape.stride << " and " << out_stride
-          << ", on " << threads << " threads";
+      EXPECT_EQ(transposed(input, shape, out_stride), by_definition(input, shape, out_stride))
+          << rows << "x" << columns << ", strides " << shape.stride << " and " << out_stride;
     }
   }
 }
@@ -69,17 +66,17 @@ void expect_follows_the_definition(std::int64_t rows, std::int64_t columns, int 
 TEST(Transpose, OfEverySmallShapeFollowsTheDefinition) {
   for (const std::int64_t rows : {0, 1, 2, 9}) {
     for (const std::int64_t columns : {0, 1, 3, 8}) {
-      expect_follows_the_definition(rows, columns, 1);
+      expect_follows_the_definition(rows, columns);
     }
   }
 }
 
-TEST(Transpose, FollowsTheDefinitionAtTheSeamsOfItsBlocksOnAnyNumberOfThreads) {
+TEST(Transpose, FollowsTheDefinitionAtTheSeamsOfItsBlocks) {
   const std::pair<std::int64_t, std::int64_t> shapes[] = {
       {63, 65}, {64, 64}, {65, 63},   {127, 129}, {128, 192}, {257, 1031}, {1031, 257},
       {1, 64},  {1, 65},  {1, 10007}, {64, 1},    {65, 1},    {10007, 1}};
   for (const auto& [rows, columns] : shapes) {
-    for (const int threads : {1, 7}) expect_follows_the_definition(rows, columns, threads);
+    expect_follows_the_definition(rows, columns);
   }
 }
 /// Computed by a second implementation in Python, so that the data never change silently.

@@ -29,7 +29,7 @@ struct Small {
             .bias = bias};
   }
   Bounds bounds(Reading reading = Reading::dequantized_weights) const {
-    return product_bounds(view(), reading, product_sums(view(), weights_of(reading), 1), 1);
+    return product_bounds(view(), reading, product_sums(view(), weights_of(reading)));
   }
 };
 
@@ -65,7 +65,7 @@ TEST(ProductBounds, ThreeTermsByHand) {
   small.input[0] = one;
   small.input[17] = two;
   small.input[31] = half;
-  const auto sums = product_sums(small.view(), Weights::dequantized, 1);
+  const auto sums = product_sums(small.view(), Weights::dequantized);
   EXPECT_EQ(sums.sum[0], 3.5);
   EXPECT_EQ(sums.magnitude[0], 3.5);
   const double error = error_bound(small.view(), Reading::dequantized_weights, {3, 3.5}, 3.5, 0);
@@ -195,10 +195,10 @@ TEST(ProductBounds, EachReadingHasItsWeights) {
   small.codes[0] = 0x10;  // -0.6961928
   small.absmax = {0.03f};
   small.input[0] = one;
-  const auto sum = [&](Weights which) { return product_sums(small.view(), which, 1).sum[0]; };
+  const auto sum = [&](Weights which) { return product_sums(small.view(), which).sum[0]; };
   const float entry = standard_table[1], scale = 0.03f;
   EXPECT_EQ(sum(Weights::exact), double{entry} * scale);
-  EXPECT_EQ(product_sums(small.view(), Weights::exact, 1).magnitude[0], double{-entry} * scale);
+  EXPECT_EQ(product_sums(small.view(), Weights::exact).magnitude[0], double{-entry} * scale);
   EXPECT_EQ(sum(Weights::rounded_entries), double{widen_fp16(round_to_fp16(entry))} * scale);
   EXPECT_EQ(sum(Weights::dequantized), widen_fp16(round_to_fp16(entry * scale)));
 }
@@ -210,7 +210,7 @@ TEST(ProductBounds, ABlockOfWeightsMayReachIntoTheNextRow) {
   input[0] = input[32] = one;
   const Nf4Product product{
       .m = 1, .n = 3, .k = 33, .codes = codes, .absmax = absmax, .block_size = 32, .input = input};
-  const auto sums = product_sums(product, Weights::dequantized, 2);
+  const auto sums = product_sums(product, Weights::dequantized);
   EXPECT_EQ(sums.sum, (std::vector<double>{1 + 2, 2 + 4, 4 + 8}));
 }
 
