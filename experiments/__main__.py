@@ -27,7 +27,6 @@ from reprolab.errors import NOT_MEASURED, WRONG_OUTPUT, InputError, printable
 
 TORCH = Path("build/end_to_end/python")  # names the Python that has PyTorch
 FLAGS = ("QUICK", "DRY_RUN", "RESUME")
-ALL_RECORDED = Path("data/recorded")
 interrupted: list[int] = []  # signals
 FOR_MEASURING = (
     "PEER METRICS CLOCKS MODEL BATCHES KERNELS KERNEL PROBLEM FILE TOKENS GENERATIONS QUICK"
@@ -88,8 +87,8 @@ def plan(experiment: Experiment) -> int:
     a GPU, what is shown instead.
     """
     if not variable("MEASURE"):
-        shown = quoted(recorded_run(experiment.name))
-        print(f"{variable('NO_GPU_WHY')}: {shown} would be shown, and the check run; with a GPU:")
+        shown = quoted(f"{variable('RECORDED')}/{experiment.name}")
+        print(f"{variable('NO_GPU_WHY')}: {shown} would be shown; with a GPU:")
     for step in [*experiment.checks, *experiment.passes.values()]:
         is_built = not step.program or Path(words(step)[0]).exists()
         if not variable("MEASURE") or "DRY_RUN" not in taken_variables(step) or not is_built:
@@ -102,7 +101,7 @@ def plan(experiment: Experiment) -> int:
 def show_and_check(experiment: Experiment) -> int:
     """Shows the recorded run, then runs the checks on the CPU."""
     name = experiment.name
-    recorded, shown = recorded_run(name), f"{variable('RESULTS')}/{name}-recorded"
+    recorded, shown = f"{variable('RECORDED')}/{name}", f"{variable('RESULTS')}/{name}-recorded"
     if not Path(recorded).exists():
         raise InputError(f"{variable('NO_GPU_WHY')}, and {recorded} has no recorded run of it yet")
     print(f"Nothing is measured here: {variable('NO_GPU_WHY')}. A recorded run:", flush=True)
@@ -112,13 +111,6 @@ def show_and_check(experiment: Experiment) -> int:
     if experiment.checks:
         print("The check on the CPU:", flush=True)
     return measure(experiment, shown)
-
-
-def recorded_run(name: str) -> str:
-    """The run in RECORDED; if that is the project's and lacks the experiment, another GPU's run."""
-    folder = Path(variable("RECORDED"))
-    others = sorted(folder.parent.glob(f"*/{name}")) if folder.parent == ALL_RECORDED else []
-    return next((str(p) for p in (folder / name, *others) if p.exists()), str(folder / name))
 
 
 def measure(experiment: Experiment, own: str) -> int:

@@ -52,7 +52,6 @@ def parser() -> argparse.ArgumentParser:
 
     p = commands.add_parser("bench", help="show a result file of isolated problems")
     p.add_argument("--results", type=Path, required=True, metavar="FILE")
-    p.add_argument("--metrics", default="", help="more counters to show, between commas")
     p.set_defaults(run=late("render", "bench"))
 
     return top

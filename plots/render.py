@@ -3,6 +3,7 @@ what `make bench` and `make list` show.
 """
 
 import argparse
+import os
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from reprolab import declared
 from reprolab.errors import InputError, printable
 from reprolab.families import CONTRACTS, described, kernels
 from reprolab.output import write_files
-from reprolab.results import KERNEL_TIME, WRONG, Outcome, read, recorded_folder
+from reprolab.results import KERNEL_TIME, WRONG, Outcome, load, read, recorded_folder
 
 TIMES = ["median", "low", "high", "gb_per_s", "bytes_per_cycle", "of_copy"]
 COUNTERS = """instructions_per_element threads_per_instruction divergent_targets l2_hit_rate
@@ -105,17 +106,20 @@ def bench(args: argparse.Namespace) -> int:
         spec |= {"values": TIMES, "heads": HEADS}
     else:
         rows = with_derived(rows)
-        shown = dict.fromkeys([*COUNTERS, *args.metrics.split(",")])  # each once
+        asked = load(args.results).provenance.get("metrics", [])
+        shown = dict.fromkeys([*COUNTERS, *asked])  # each once
         spec |= {"columns": ["metric"], "where": {"metric": list(shown)}}
         spec |= {"metric": "all", "format": {"median": "short"}}
     table = Table("", {"name": "bench"} | spec, rows, pd.DataFrame())
-    print("\n".join([machine.banner()] * bool(machine.banner()) + [table.markdown()]))
+    lines = [machine.banner()] * bool(machine.banner()) + [table.markdown(), *failures(rows)]
+    print("\n".join(lines))
     return 0
 
 
 def list_kernels(args: argparse.Namespace) -> int:
-    """For machines that cannot ask the programs."""
-    own = sorted(kernels(described().values()).values(), key=lambda kernel: kernel.name)
+    """For machines that cannot ask the programs: of FAMILY, or all."""
+    families = [f for f in described().values() if f.name == os.environ.get("FAMILY", f.name)]
+    own = sorted(kernels(families).values(), key=lambda kernel: kernel.name)
     names = {"kernel": "name", "lineage": "lineage", "source file": "source_file"}
     made = [
         {head: getattr(kernel, name) for head, name in names.items()}

@@ -33,6 +33,8 @@ def latency(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
 
 def divergence(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     """The time over that on equal codes, with which no warp diverges, and three counters."""
+    if "data" not in rows:
+        return rows[:0]
     rows = rows.assign(data=rows.data.fillna(NORMAL))
     times = chosen(rows, {"pass": "divergence", "metric": KERNEL_TIME})
     names = {f"time_ratio{end}": f"over_equal{end}" for end in ("", "_low", "_high")}
@@ -47,6 +49,8 @@ def attribution(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     """Of the time that a kernel saves on normal weights, the part that the baseline also saves
     where no warp diverges; and the speed-up there.
     """
+    if "data" not in rows:
+        return rows[:0]
     right = rows[rows.ranked.astype(bool) & ~rows.older_code.astype(bool)]
     right = right.assign(data=right.data.fillna(NORMAL))
     us = chosen(right, {"pass": "divergence"}).set_index(["data", "kernel"]).geometric_mean

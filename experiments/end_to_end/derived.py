@@ -34,6 +34,8 @@ def settings(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     a decoding step, speed-ups over the baseline and the installed library, the shares of
     dequantization, Amdahl's prediction, and the paper's numbers.
     """
+    if not {"timing", "profile"} <= set(rows["pass"]):
+        return rows[:0]
     facts = rows[rows["pass"] == "timing"].drop_duplicates(SAME).set_index(SAME)
     facts = facts[["outcome", "reason", "lineage", "older_code", "mismatches", "file", "key"]]
     made = facts.join(by_metric(rows, "timing")).join(by_metric(rows, "profile"))

@@ -26,6 +26,8 @@ def puzzle(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
 def mlps(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     """One launch in each MLP, as published and by graphs."""
     main = rows[(rows["pass"] == "mlps") & rows.metric.notna() & ~rows.older_code.astype(bool)]
+    if main.empty:
+        return main
     parts = main.metric.str.extract(r"^(\w+)\.(\d+)x(\d+)$")
     main = main.assign(time=parts[0], mlp=parts[1] + "x" + parts[2])[parts[0].notna()]
     at = ["kernel", "mlp"]

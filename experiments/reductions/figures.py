@@ -18,7 +18,9 @@ def overhead(rows: pd.DataFrame) -> Figure:
     """Each call's time beyond that of reading the vector alone, in percent of the call."""
     figure, panels = style.panels_by_gpu(style.times(rows, "sizes"), 3.2, sharey=True)
     for axes, own in panels:
-        times = own.pivot_table("median", "length", "kernel")
+        times = own.pivot_table("median", "length", "kernel").reindex(
+            columns=["read_only", *CURVES]
+        )
         mib = times.index.astype(float) * 4 / 2**20
         for kernel, (label, colour) in CURVES.items():
             share = 100 * (1 - times["read_only"] / times[kernel])
