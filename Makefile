@@ -2,7 +2,7 @@
 .NOTPARALLEL:
 
 # What a user may give, as make's arguments; of the environment only CUDA_VISIBLE_DEVICES counts. Recipes read the values
-# from their environment, so that no shell parses them.
+# from their environment, so that no shell parses them, except the list PEER.
 KNOWN := FILE EXPERIMENT FAMILY KERNEL PROBLEM PEER METRICS CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
   MODEL BATCHES KERNELS TOKENS GENERATIONS GPU QUICK RESUME VERBOSE VERSION A B THRESHOLD ALLOW OUT OLDER \
   SET SECTION LAUNCHES CUDA_VISIBLE_DEVICES
@@ -44,7 +44,7 @@ needs = @$(foreach name,$1,[ -n "$$$(name)" ] &&) true || { echo "$@: give $(sub
 TORCH = "$$(cat build/end_to_end/python)"
 # Builds a program, and begins the command that runs it; a dry run builds nothing.
 program = @[ -n "$$DRY_RUN" ] || scripts/build $1 || exit 2; \
-  [ -x "$$BIN/$1" ] || { echo "$@: shows its plan after make build" >&2; exit 2; }; "$$BIN/$1"
+  [ -x "$$BIN/$1" ] || { echo "$@: shows its plan after make build$${FAMILY:+ FAMILY=$$FAMILY}" >&2; exit 2; }; "$$BIN/$1"
 PEERS = $(foreach peer,$(PEER),--peer="$(peer)") $${DRY_RUN:+--dry-run}
 
 # A folder with an experiment.toml is an experiment: docs/adding-a-kernel.md.
@@ -60,7 +60,7 @@ help: ## List the targets
 #= variables: PRESET=cpu|gpu|all-archs|asan  ARCH=90  PEER=path/to/libbitsandbytes_cuda*.so  DRY_RUN=1
 #=            CLOCKS=1410|max  METRICS=sm__warps_launched.sum  VERBOSE=1  RESULTS=folder (of all targets that
 #=            write results)  CUDA_VISIBLE_DEVICES=1 (the GPU, of all that run kernels)
-#= of reproduce-...: RESUME=1 (omits what an interrupted run of the same command has measured)
+#= of reproduce-... and bench: RESUME=1 (omits what an interrupted run of the same command has measured)
 #= of build, list, describe and bench: FAMILY=reduction
 #= of reproduce-end_to_end, -table1 and -figure4: QUICK=1  MODEL=name or folder  BATCHES=2,8  KERNELS=shared_lut,global_lut
 #=            TOKENS=32  GENERATIONS=9
@@ -126,11 +126,12 @@ describe: .venv/installed ## Write the description of families and kernels to da
 	@scripts/build $(BENCH) $(if $(FAMILY),,latency puzzle)
 	@scripts/python -W ignore::RuntimeWarning:runpy -m reprolab.families $(addprefix "$$BIN"/,$(BENCH) $(if $(FAMILY),,latency puzzle))
 
-bench: .venv/installed ## Measure kernels alone (all of them without KERNEL): make bench KERNEL=name [PEER=...]
+bench: .venv/installed ## Measure kernels alone: make bench KERNEL=name; without KERNEL all of them, and those of PEER
 	$(call needs_gpu,measure)
 	$(call program,$(BENCH)) $${KERNEL:+"--kernel=$$KERNEL"} $(PEERS) $${CLOCKS:+"--clocks=$$CLOCKS"} \
-	  $${METRICS:+--instrument counters "--metrics=$$METRICS"} --output "$$RESULTS/bench$${METRICS:+_counters}.json"
-	@[ -n "$$DRY_RUN" ] || scripts/python -m plots bench --results "$$RESULTS/bench$${METRICS:+_counters}.json" "--metrics=$$METRICS"
+	  $${METRICS:+--instrument counters "--metrics=$$METRICS"} --output "$$RESULTS/bench$${METRICS:+_counters}.json" $${RESUME:+--resume}; status=$$?; \
+	  case $$status$$DRY_RUN in [013]) scripts/python -m plots bench --results "$$RESULTS/bench$${METRICS:+_counters}.json" || exit;; esac; \
+	  exit $$status # right rows are shown beside wrong ones
 
 profile: .venv/installed ## Nsight Compute on one kernel: make profile EXPERIMENT=table2 KERNEL=name [PROBLEM=28672x8192]
 	$(if $(DRY_RUN),,$(call needs_gpu,profile))

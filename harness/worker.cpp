@@ -111,7 +111,8 @@ UnfinishedRun::UnfinishedRun(const std::filesystem::path& output, Json origin, b
     const bool is_same = left.value("origin", Json()) == partial_["origin"];
     if (is_same && resume) partial_ = left, resumed_from_ = left.value("started", Json());
     remark_ += fmt::format(
-        "{}: {} of an earlier run, {}", partial_file_.string(), left["groups"].size(),
+        "{}: {} problem groups of an earlier run, {}", partial_file_.string(),
+        left["groups"].size(),
         is_same ? (resume ? "which are not measured again" : "which RESUME=1 would have kept")
                 : "of other arguments, sources, GPU or driver: measured again");
   }

@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 from reprolab import declared
-from reprolab.command_line import Parser, peers, run
+from reprolab.command_line import Parser, run
 from reprolab.errors import InputError, printable
 from reprolab.families import Family, described
 from reprolab.json_files import ROOT
@@ -63,7 +63,7 @@ def problem_of(bench: list[str], kernel: str, dry_run: bool) -> str:
     if done.returncode != 0:
         raise InputError(["bench failed", *done.stderr.splitlines()][-1])
     plan = json.loads(done.stdout)
-    (problem,) = plan["problems"]
+    problem = plan["problems"][0]  # of products, that with M = 1
     if (why := plan["why_none"] or problem["refused"].get(kernel)) and not dry_run:
         raise InputError(f"{kernel} on {problem['name']}: {why}")
     return problem["name"]
@@ -76,8 +76,8 @@ def profile(args: argparse.Namespace) -> int:
     bench = [str(args.programs.resolve() / "bench"), f"--experiment={args.experiment}"]
     bench += [f"--family={family.name}", f"--kernel={args.kernel}"]
     bench += [f"{family.size_option}={args.problem or family.profiled_size}"]
-    bench += [*(f"--peer={peer}" for peer in peers()), "--instrument=none"]
     problem = problem_of(bench, args.kernel, args.dry_run)
+    bench += [f"--problem={problem}", "--instrument=none"]
     nvtx_range = OF_FILTERS.sub("_", f"{args.experiment}:{args.kernel}:{problem}")
     report = args.results.resolve() / f"{nvtx_range.replace(':', '.')}.ncu-rep"
     sections = [f"--set={args.set}"] * bool(args.set)

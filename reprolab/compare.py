@@ -176,7 +176,7 @@ def machine(rows: pd.DataFrame) -> str:
     days = sorted({str(day.date()) for day in rows.started})
     parts = [", ".join(dict.fromkeys(rows.gpu)), f"driver {', '.join(set(rows.driver.dropna()))}"]
     parts += [" to ".join(dict.fromkeys((days[0], days[-1])))]
-    return f"{recorded}{'; '.join(parts)}; commit {', '.join({c[:9] for c in rows.commit})}"
+    return f"{recorded}{'; '.join(parts)}; commit {', '.join(sorted({c[:9] for c in rows.commit}))}"
 
 
 def run(args: argparse.Namespace) -> int:

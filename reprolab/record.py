@@ -42,7 +42,12 @@ def run(args: argparse.Namespace) -> int:
     gpu = next(r.gpu for r in results if r.gpu)
     names = ", ".join(dict.fromkeys(r.experiment for r in results))
     print(f"{target}: recorded {gpu}: {names}; {sum(map(len, contents.values())) / 1e6:.1f} MB")
-    print("Run make pages, commit the changes, and open a pull request with that commit.")
+    print(
+        "Commit this and open a pull request. Once table2, counters, transpose, product, streaming"
+    )
+    print(
+        "and ladder are recorded, make pages adds the GPU to tables and figures; commit those, too."
+    )
     return 0
 
 

@@ -169,9 +169,9 @@ class Results:
         return by_row
 
 
-def load(file: Path, experiment: str | None = None, pass_name: str | None = None) -> Results:
+def load(file: Path | str, experiment: str | None = None, pass_name: str | None = None) -> Results:
     """Reads and checks a result file, of the given experiment and pass if they are given."""
-    file = stored(file)
+    file = stored(Path(file))
     root = SCHEMA.read(file)
     for name, wanted in (("experiment", experiment), ("pass", pass_name)):
         if wanted is not None and root[name] != wanted:

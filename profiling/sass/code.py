@@ -102,7 +102,7 @@ def file_of(name: str, arch: str) -> Path:
         sources |= {one.name: ROOT / one.source_file for one in family.kernels.values()}
     if name not in sources:
         near = "".join(f"; did you mean {one}?" for one in get_close_matches(name, sources, 1))
-        raise InputError(f"KERNEL: there is no kernel '{name}'{near}")
+        raise InputError(f"KERNEL: there is no kernel '{name}'{near} (make list)")
     if sources[name].suffix != ".cu":
         raise InputError(f"{name} is not compiled for {arch}; make mojo triton ARCH={arch}")
     return cubin.compiled(sources[name], arch)

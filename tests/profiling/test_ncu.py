@@ -9,7 +9,8 @@ from ncu import DOMAIN, OF_FILTERS, parser
 from reprolab.command_line import run
 from reprolab.json_files import ROOT
 
-PLAN = {"why_none": "", "problems": [{"name": "28672x8192/fp16/b64", "refused": {"tiled": "no"}}]}
+NAMES = ("28672x8192/fp16/b64", "28672x8192/fp16/b64/batch8")
+PLAN = {"why_none": "", "problems": [{"name": n, "refused": {"tiled": "no"}} for n in NAMES]}
 SCRIPT = """#!{python}
 import json, pathlib, sys
 given = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
@@ -54,7 +55,8 @@ def test_one_launch_of_one_kernel_is_profiled_as_it_is_measured(more, wanted, nc
     command = out.splitlines()[0]
     assert f"--nvtx-include=reprolab@table2:shared_lut:28672x8192_fp16_b64/ {wanted}" in command
     assert "--clock-control=none --cache-control=none" in command
-    assert command.endswith("--family=nf4 --kernel=shared_lut --shape=28672x8192 --instrument=none")
+    problem = "--shape=28672x8192 --problem=28672x8192/fp16/b64 "
+    assert f"--family=nf4 --kernel=shared_lut {problem}" in command
     assert (tmp_path / "table2.shared_lut.28672x8192_fp16_b64.ncu-rep").exists()
 
 

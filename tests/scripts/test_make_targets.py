@@ -10,7 +10,7 @@ HANDED_ON = {
     "verify FILE=x DRY_RUN=1 PEER=y": "--peer=y --dry-run -- x",
     "bench KERNEL=k METRICS=m CLOCKS=max": "--kernel=k --clocks=max --instrument counters "
     "--metrics=m --output results/bench_counters.json -m plots bench "
-    "--results results/bench_counters.json --metrics=m",
+    "--results results/bench_counters.json",
     "profile EXPERIMENT=x KERNEL=k LAUNCHES=2": "-m ncu --programs=build/gpu/bin "
     "--results=results/profile --experiment=x --kernel=k --launches=2",
     "compare A=x B=y RESULTS=mine THRESHOLD=1": "-m reprolab.compare --a=x --b=y "
