@@ -28,8 +28,7 @@ def run(args: argparse.Namespace) -> int:
         counts = machine.counts()
         parts = ", ".join(f"{n} {verdict.replace('_', ' ')}" for verdict, n in counts.items())
         print(f"{machine.banner() or machine.gpu}\n{counts.total()} claims: {parts}.\n")
-    own = [machine for machine in found if not machine.banner()] or found
-    most = max(own, key=lambda machine: -machine.counts()["not_tested"])
+    most = max(found, key=lambda machine: (not machine.banner(), -machine.counts()["not_tested"]))
     print(f"{most.banner() or most.gpu}\n")
     print(markdown(pd.DataFrame([brief(c) for c in most.claims.values() if c.verdict in SHOWN])))
     print(f"All claims: {args.output}/claims.md; every cell, with its evidence: claims.csv")

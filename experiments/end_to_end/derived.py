@@ -6,7 +6,7 @@ from experiments.end_to_end.protocol import EAGER, GRAPH, INSTALLED, NOTHING
 from experiments.end_to_end.rules import KERNEL_SPEEDUP, amdahl, log_share
 from experiments.end_to_end.rules import papers_predictions as predictions
 from plots.frame import ratios_of, summaries
-from reprolab.claims.published import Source, load_sources
+from reprolab.claims.published import FOLDER, load_source
 from reprolab.stats import share_percent
 
 AT = ["model", "batch", "way"]
@@ -14,10 +14,7 @@ SAME = [*AT, "tokens", "prompts", "kernel"]  # the passes may come from two runs
 BASELINE, SUBJECT = "branch_tree", "shared_lut"
 ENDS = ("", "_low", "_high")
 TABLE1 = "table1_qwen3_32b"
-
-
-def paper() -> Source:
-    return next(source for source in load_sources() if source.id == "paper")
+PAPER = load_source(FOLDER / "paper.json")
 
 
 def by_metric(rows: pd.DataFrame, pass_name: str) -> pd.DataFrame:
@@ -107,14 +104,14 @@ def with_paper(made: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     """Adds the numbers of the paper's Table I and Figure 4 to the rows of the same setting."""
     cells = claims[claims.claim.isin(["end-to-end-llama", "end-to-end"])]
     gains = cells.drop_duplicates("cell").set_index("cell").published
-    names = {ours: name for name, all_ours in paper().models.items() for ours in all_ours}
+    names = {ours: name for name, all_ours in PAPER.models.items() for ours in all_ours}
     rows: list[dict[str, float | None]] = []
     for row in made.itertuples():
         which = {BASELINE: "baseline", SUBJECT: "optimized"}.get(row.kernel, "")
-        figure = paper().tables["figure4"].get(names.get(row.model, ""), {})
+        figure = PAPER.tables["figure4"].get(names.get(row.model, ""), {})
         figure = figure.get(str(row.batch), {}) if row.way == EAGER else {}
         is_table1 = (row.model, row.way, row.kernel) == ("qwen3-32b", EAGER, BASELINE)
-        table = paper().tables[TABLE1].get(str(row.batch), {}) if is_table1 else {}
+        table = PAPER.tables[TABLE1].get(str(row.batch), {}) if is_table1 else {}
         is_gain = (row.way, row.kernel) == (EAGER, SUBJECT)
         rows.append(
             {
@@ -132,7 +129,7 @@ def amdahl_table(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     """Predicted and measured speed-ups of the paper's kernel; the paper's own first."""
     made = settings(rows, claims)
     ours = made[made.kernel == SUBJECT]
-    source, model = paper(), "qwen3-32b"
+    source, model = PAPER, "qwen3-32b"
     cells = claims[(claims.claim == "tables-agree") & claims.published.notna()]
     batches = cells.cell.str.extract(r"batch (\d+)")[0].astype(float)
     reported = dict(zip(batches, cells.published, strict=True))

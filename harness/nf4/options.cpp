@@ -25,11 +25,7 @@ std::vector<TensorSpec> Formats::combinations() const {
   return specs;
 }
 
-TensorSpec Formats::only() const {
-  const auto all = combinations();
-  if (all.size() == 1) return all.front();
-  throw UsageError("--block-size, --output-type: give one value of each");
-}
+namespace {
 
 void add_format_options(CLI::App& app, Formats& formats) {
   app.add_option("--block-size", formats.block_sizes, "Weights that share a scale")
@@ -57,6 +53,8 @@ void add_format_options(CLI::App& app, Formats& formats) {
       ->default_str("fp16");
   app.add_flag("--nested", formats.nested, "Double quantization");
 }
+
+}  // namespace
 
 void add_peer_option(CLI::App& app, std::vector<std::string>& libraries) {
   app.add_option("--peer", libraries, "Also run this libbitsandbytes_cuda*.so (or NAME=path)")

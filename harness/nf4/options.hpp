@@ -28,12 +28,7 @@ struct Formats {
 
   /// Specs without shapes and data; block sizes change slowest and offsets fastest.
   std::vector<TensorSpec> combinations() const;
-  /// The only spec. Throws UsageError if there are several.
-  TensorSpec only() const;
 };
-
-/// Adds --block-size, --output-type and --nested, which are written to `formats` as they are read.
-void add_format_options(CLI::App& app, Formats& formats);
 
 /// Adds --peer, repeatable.
 void add_peer_option(CLI::App& app, std::vector<std::string>& libraries);
@@ -56,7 +51,8 @@ struct MatrixOptions {
 /// The options that add_matrix_options() fills from the command line.
 MatrixOptions& matrix_options();
 
-/// Adds --models, --shape, --peer and the format's options to `app`, unless another family has.
+/// Adds --models, --shape, --peer, --block-size, --output-type and --nested to `app`, unless
+/// another family has.
 void add_matrix_options(CLI::App& app);
 
 using AddPeer = std::function<void(const std::string& library)>;

@@ -22,8 +22,7 @@ struct Options {
       .experiment = "replay", .pass = "replay", .instrument = profiling::InstrumentKind::activity};
   Protocol protocol = papers_protocol();
   std::vector<std::string> peers;
-  Formats formats;
-  TensorSpec format;  ///< The only one of `formats`.
+  TensorSpec format;  ///< The paper's: fp16, blocks of 64, plain scales.
 };
 
 void add_options(CLI::App& app, Options& options) {
@@ -38,7 +37,6 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--passes", options.protocol.profiled_passes, "Measured passes")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  add_format_options(app, options.formats);
   add_peer_option(app, options.peers);
 }
 
@@ -232,7 +230,6 @@ int run(int argc, char** argv) {
   Options options;
   add_options(app, options);
   if (const auto status = parse(app, argc, argv)) return *status;
-  options.format = options.formats.only();
   using profiling::InstrumentKind;
   if (options.pass.instrument != InstrumentKind::activity &&
       options.pass.instrument != InstrumentKind::none) {
