@@ -15,6 +15,8 @@ $(if $(UNKNOWN),$(error $(firstword $(UNKNOWN)): no such variable (make help lis
 $(foreach flag,DRY_RUN QUICK RESUME VERBOSE,$(eval override $(flag) := $$(filter-out 0 no off false,$$($(flag)))))
 $(if $(and $(DRY_RUN),$(filter-out help bench profile verify reproduce-%,$(or $(MAKECMDGOALS),help))),\
   $(error DRY_RUN: only bench, profile, verify and reproduce-... support it))
+$(if $(and $(PROBLEM)$(QUICK),$(filter bench,$(MAKECMDGOALS))),\
+  $(error bench: takes no PROBLEM and no QUICK; KERNEL and FAMILY select))
 export override RESULTS := $(or $(RESULTS),results)
 export override RECORDED := $(or $(RECORDED),data/recorded/h200)
 IN_RECORDED := $(findstring $(CURDIR)/data/recorded/,$(realpath $(RESULTS))/ $(abspath $(RESULTS))/ $(abspath $(OUT))/)

@@ -36,6 +36,7 @@ def test_user_input_reaches_the_program(checkout, words):
         ("verify", "FILE=model.safetensors"),
         ("test PRESET=none", "PRESET: give one of cpu gpu all-archs asan."),
         ("test PRESET=gpu KERNEL=none", "no kernel"),
+        ("bench PROBLEM=28672x8192", "KERNEL and FAMILY select"),
         ("compare A=x", "A=results B=data/recorded/h200"),
         ("bench", "nothing to measure: "),
         ("clean DRYRUN=1", "DRYRUN: no such variable ("),
