@@ -42,11 +42,9 @@ def run(args: argparse.Namespace) -> int:
     gpu = next(r.gpu for r in results if r.gpu)
     names = ", ".join(dict.fromkeys(r.experiment for r in results))
     print(f"{target}: recorded {gpu}: {names}; {sum(map(len, contents.values())) / 1e6:.1f} MB")
+    print("Commit this and open a pull request. Once table2, counters, transpose, product,")
     print(
-        "Commit this and open a pull request. Once table2, counters, transpose, product, streaming"
-    )
-    print(
-        "and ladder are recorded, make pages adds the GPU to tables and figures; commit those, too."
+        "streaming and ladder are recorded, make pages adds the GPU to tables: commit those, too."
     )
     return 0
 
