@@ -83,17 +83,17 @@ def not_used(experiment: Experiment) -> str:
 
 
 def plan(experiment: Experiment) -> int:
-    """Prints each step's dry run where its program has one and is built, else its command; without
-    a GPU, what is shown instead.
+    """Prints each step's command, and its dry run where its program has one and is built; without a
+    GPU, what is shown instead.
     """
     if not variable("MEASURE"):
         shown = quoted(f"{variable('RECORDED')}/{experiment.name}")
         print(f"{variable('NO_GPU_WHY')}: {shown} would be shown; with a GPU:")
     for step in [*experiment.checks, *experiment.passes.values()]:
         is_built = not step.program or Path(words(step)[0]).exists()
-        if not variable("MEASURE") or "DRY_RUN" not in taken_variables(step) or not is_built:
-            print(command_line(step))
-        elif status := status_of(words(step)):
+        print(command_line(step), flush=True)
+        plans = variable("MEASURE") and "DRY_RUN" in taken_variables(step) and is_built
+        if plans and (status := status_of(words(step))):
             return status
     return 0
 

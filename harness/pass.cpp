@@ -80,7 +80,7 @@ std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   return std::nullopt;
 }
 
-void add_pass_options(CLI::App& app, PassOptions& options) {
+void add_pass_options(CLI::App& app, PassOptions& options, std::set<std::string> instruments) {
   app.add_option(
       "--kernel", options.kernel,
       "Kernels to run, by name; * ? and | as in a shell's case; ! before it: all others");
@@ -93,9 +93,10 @@ void add_pass_options(CLI::App& app, PassOptions& options) {
            options.instrument =
                value_named<profiling::InstrumentKind>(profiling::instrument_names, name);
          },
-         "events, activity (CUPTI), counters (hardware counters instead of times), or none: verify "
+         "CUDA events, CUPTI's activity records, hardware counters instead of times, or none: "
+         "verify "
          "and launch only, for ncu, nsys and compute-sanitizer")
-      ->check(CLI::IsMember({"events", "activity", "counters", "none"}))
+      ->check(CLI::IsMember(std::move(instruments)))
       ->default_str(std::string(profiling::name(options.instrument)));
   app.add_option("--limit-s", options.limit_s, "Time limit of a kernel in seconds")
       ->check(CLI::Range(0.1, 86400.0))

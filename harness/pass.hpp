@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,8 +41,8 @@ struct PassOptions {
 std::optional<int> parse(CLI::App& app, int argc, char** argv);
 
 /// Adds --experiment, --pass, --output, --kernel, --seed, --instrument, --limit-s, --clocks,
-/// --resume, --dry-run and --describe.
-void add_pass_options(CLI::App& app, PassOptions& options);
+/// --resume, --dry-run and --describe; the program measures with `instruments`.
+void add_pass_options(CLI::App& app, PassOptions& options, std::set<std::string> instruments);
 
 /// The last line of a dry run: the GPU, or why nothing can run here.
 std::string dry_run_place(const std::optional<profiling::Gpu>& gpu, const std::string& why_not);

@@ -32,7 +32,7 @@ def load_side(given: str) -> pd.DataFrame:
     newest = {(r.gpu, r.experiment, r.pass_name): r for r in files if r.gpu}
     rows = frame_of(newest.values())
     if rows.empty or not (rows.unit == "us").any():
-        raise InputError(f"{given}: holds no times")
+        raise InputError(f"{given}: holds no times; give a folder such as results")
     return rows
 
 

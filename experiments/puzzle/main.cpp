@@ -112,7 +112,7 @@ std::vector<Record> measure(const Options& options, const std::vector<VariantInf
 int run(int argc, char** argv) {
   CLI::App app("Runs Unsloth's NF4 puzzle: three MLPs, dequantized many times.", "puzzle");
   Options options;
-  add_pass_options(app, options.pass);
+  add_pass_options(app, options.pass, {"events", "none"});
   app.add_option("--iterations", options.iterations,
                  "How often each MLP's up, gate and down are dequantized")
       ->check(CLI::Range(1, 100000))
@@ -122,12 +122,6 @@ int run(int argc, char** argv) {
       ->capture_default_str();
   nf4::add_peer_option(app, options.peers);
   if (const auto status = parse(app, argc, argv)) return *status;
-  using profiling::InstrumentKind;
-  if (options.pass.instrument != InstrumentKind::events &&
-      options.pass.instrument != InstrumentKind::none) {
-    throw UsageError(
-        "--instrument: the puzzle is timed by the host's clock and by events; give events or none");
-  }
   const auto kernels = nf4::load_kernels(options.pass.kernel, options.peers);
   if (options.pass.describe) return print_description();
   refuse_names_of_ceilings(kernels);

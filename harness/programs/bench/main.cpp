@@ -30,7 +30,7 @@ constexpr int samples_of_counters = 3;
 
 void add_options(CLI::App& app, Options& options) {
   app.add_flag("--list", options.list, "List the kernels and exit");
-  add_pass_options(app, options.pass);
+  add_pass_options(app, options.pass, {"events", "activity", "counters", "none"});
   app.add_flag("--json", options.json, "--dry-run prints JSON");
   app.add_option("--family", options.selection.family, "Families, by name: as --kernel");
   app.add_option("--problem", options.selection.problem, "Problems, by name: as --kernel");

@@ -154,12 +154,9 @@ Sampled Chases::sample(const VariantInfo& variant, profiling::Instrument& instru
   });
   if (sampled.written.is_bad()) return sampled;
   sampled.written = with_records(judge(chase), sampled.sample);
-  const auto kind = instrument.kind();  // another may run a kernel several times over
-  if (kind == profiling::InstrumentKind::events || kind == profiling::InstrumentKind::activity) {
-    const auto cycles = static_cast<double>(chase.chain.walked().cycles);
-    sampled.sample.readings.push_back(
-        {latency_metric, "cycles", cycles / profiling::latency::timed_steps});
-  }
+  const auto cycles = static_cast<double>(chase.chain.walked().cycles);
+  sampled.sample.readings.push_back(
+      {latency_metric, "cycles", cycles / profiling::latency::timed_steps});
   return sampled;
 }
 

@@ -84,7 +84,7 @@ std::vector<Record> measure(const Options& options, const std::vector<Space>& sp
 int run(int argc, char** argv) {
   CLI::App app("Measures the cycles of one dependent access to each kind of memory.", "latency");
   Options options;
-  add_pass_options(app, options.pass);
+  add_pass_options(app, options.pass, {"events", "activity", "none"});
   app.add_option("--samples", options.samples, "Chases per row")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();

@@ -26,7 +26,7 @@ struct Options {
 };
 
 void add_options(CLI::App& app, Options& options) {
-  add_pass_options(app, options.pass);
+  add_pass_options(app, options.pass, {"activity", "none"});
   app.add_option("--models", options.protocol.models, "Models to replay")
       ->delimiter(',')
       ->capture_default_str();
@@ -230,12 +230,6 @@ int run(int argc, char** argv) {
   Options options;
   add_options(app, options);
   if (const auto status = parse(app, argc, argv)) return *status;
-  using profiling::InstrumentKind;
-  if (options.pass.instrument != InstrumentKind::activity &&
-      options.pass.instrument != InstrumentKind::none) {
-    throw UsageError(
-        "--instrument: a forward pass is timed by activity alone; give activity or none");
-  }
   const auto models =
       select_models(read_models(project_root() / "data/models.json"), options.protocol.models);
   const auto kernels = load_kernels(options.pass.kernel, options.peers);
