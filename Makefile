@@ -101,7 +101,7 @@ ifneq ($(KERNEL),)
 	@ctest --test-dir build/$(PRESET) -j$$(nproc) --output-on-failure --progress --no-tests=error -R "/$$KERNEL\$$"
 else
 	@ctest --test-dir build/$(PRESET) -j$$(nproc) --output-on-failure --progress
-	@scripts/python -m pytest -q -n $$(nproc) --dist loadfile # by file: its tests share what is made once
+	@scripts/python -m pytest -q -n $$(nproc) --dist worksteal # no worker waits for the longest file
 endif
 	@[ -n "$$HAS_GPU" ] && [ -n "$$MEASURE" ] || echo "GPU TESTS SKIPPED: $$NO_GPU_WHY. Nothing above ran on a GPU."
 

@@ -10,7 +10,7 @@
 namespace reprolab {
 namespace {
 
-class OnGpuDeviceComparison : public OnGpuTest {
+class OnGpuKernelComparison : public OnGpuTest {
  protected:
   void SetUp() override {
     OnGpuTest::SetUp();
@@ -34,7 +34,7 @@ profiling::DeviceBuffer uploaded(const std::vector<Bits>& values) {
 constexpr std::int64_t counts[] = {
     1, 2, 3, 7, 8, 9, 1001, 256 * 8, 256 * 8 + 1, 2048 * 1024, 2048 * 1024 + 3, 2048 * 2048 + 5};
 
-TEST_F(OnGpuDeviceComparison, DetectsOneChangedElementAnywhereAtAnyAlignment) {
+TEST_F(OnGpuKernelComparison, DetectsOneChangedElementAnywhereAtAnyAlignment) {
   for (const std::int64_t count : counts) {
     std::vector<std::uint16_t> values(static_cast<std::size_t>(count) + 8);
     std::iota(values.begin(), values.end(), std::uint16_t{1});
@@ -54,7 +54,7 @@ TEST_F(OnGpuDeviceComparison, DetectsOneChangedElementAnywhereAtAnyAlignment) {
   }
 }
 
-TEST_F(OnGpuDeviceComparison, ASpotCheckLooksAtPlacesAllOverAndAtTheEnd) {
+TEST_F(OnGpuKernelComparison, ASpotCheckLooksAtPlacesAllOverAndAtTheEnd) {
   for (const std::int64_t count : counts) {
     const std::vector<std::uint16_t> values(static_cast<std::size_t>(count), 7);
     const auto expected = uploaded(values);
@@ -73,7 +73,7 @@ TEST_F(OnGpuDeviceComparison, ASpotCheckLooksAtPlacesAllOverAndAtTheEnd) {
   }
 }
 
-TEST_F(OnGpuDeviceComparison, EnqueuedComparisonsAddUpUntilCollected) {
+TEST_F(OnGpuKernelComparison, EnqueuedComparisonsAddUpUntilCollected) {
   const auto a = uploaded(std::vector<std::uint16_t>{1, 2, 3, 4}),
              b = uploaded(std::vector<std::uint16_t>{1, 9, 3, 9}),
              c = uploaded(std::vector<std::uint16_t>{9, 2, 3, 4});
@@ -87,11 +87,11 @@ TEST_F(OnGpuDeviceComparison, EnqueuedComparisonsAddUpUntilCollected) {
   EXPECT_TRUE(comparison_->collect().equal());
 }
 
-class OnGpuProtectedMemory : public OnGpuTest {};
+class OnGpuKernelMemory : public OnGpuTest {};
 
 /// A region of one word, one of many, one longer than a grid's stride, and one that starts inside a
 /// word, without the byte before it.
-TEST_F(OnGpuProtectedMemory, AnyChangedByteOfAnyRegionShows) {
+TEST_F(OnGpuKernelMemory, AnyChangedByteOfAnyRegionShows) {
   const profiling::Stream stream;
   std::vector<profiling::DeviceBuffer> buffers;
   std::vector<ProtectedMemory::Region> regions;
@@ -130,7 +130,7 @@ TEST_F(OnGpuProtectedMemory, AnyChangedByteOfAnyRegionShows) {
   }
 }
 
-TEST_F(OnGpuProtectedMemory, WordsThatChangePlacesShow) {
+TEST_F(OnGpuKernelMemory, WordsThatChangePlacesShow) {
   const profiling::Stream stream;
   const profiling::DeviceBuffer buffer(64);
   const auto fill = [&](std::uint32_t first, std::uint32_t second) {
@@ -145,7 +145,7 @@ TEST_F(OnGpuProtectedMemory, WordsThatChangePlacesShow) {
   EXPECT_FALSE(memory.changed());
 }
 
-class OnGpuRepeatCheck : public OnGpuTest {};
+class OnGpuKernelRepeats : public OnGpuTest {};
 
 /// Whether the check finds that each of `launches` launches wrote its output of `bytes` again;
 /// `writes` says which do.
@@ -169,7 +169,7 @@ bool seen_as_written(RepeatCheck& check, int launches, std::uint64_t bytes, int 
   return check.written_again(expected.data(), element_bytes, comparison);
 }
 
-TEST_F(OnGpuRepeatCheck, TellsWorkFromNone) {
+TEST_F(OnGpuKernelRepeats, TellsWorkFromNone) {
   RepeatCheck check;
   for (const auto& [bytes, element_bytes] :
        {std::pair{256, 2}, {258, 2}, {100'002, 2}, {256, 4}, {100'004, 4}}) {
@@ -183,7 +183,7 @@ TEST_F(OnGpuRepeatCheck, TellsWorkFromNone) {
 }
 
 /// Later correct launches do not hide a missing write; each launch is chosen at some time.
-TEST_F(OnGpuRepeatCheck, DetectsAnIdleLaunchIfItIsChosen) {
+TEST_F(OnGpuKernelRepeats, DetectsAnIdleLaunchIfItIsChosen) {
   RepeatCheck check;
   std::set<int> buffer_sets;
   bool is_detected = false;
