@@ -38,7 +38,7 @@ void overwrite(void* output, std::size_t count) {
 }
 
 /// Resets the library's choice of a kernel, which is the process's, after each test.
-class OnGpuDropin : public OnGpuTest {
+class OnGpuKernelDropin : public OnGpuTest {
  protected:
   void TearDown() override { reprolab_nf4_use(nullptr); }
 
@@ -78,7 +78,7 @@ class Dequantization {
   nf4::Problem problem_;
 };
 
-TEST_F(OnGpuDropin, EveryKernelWritesTheReferencesBitsAtAnyAlignment) {
+TEST_F(OnGpuKernelDropin, EveryKernelWritesTheReferencesBitsAtAnyAlignment) {
   const std::vector<std::string> kernels = nf4::exact_kernels();
   for (const int block_size : {32, 64, 4096}) {
     for (const auto type : {WeightType::fp16, WeightType::bf16}) {
@@ -182,7 +182,7 @@ std::optional<DeviceBuffer> workspace_for(const char* kernel, const ProductSpec&
   return DeviceBuffer(std::max<std::uint64_t>(bytes, 1));
 }
 
-TEST_F(OnGpuDropin, EveryKernelIsWithinItsBoundForAnyWorkspaceContents) {
+TEST_F(OnGpuKernelDropin, EveryKernelIsWithinItsBoundForAnyWorkspaceContents) {
   for (const auto& [kernel, reading] : products) {
     for (const bool nested : {false, true}) {
       for (const auto type : {WeightType::fp16, WeightType::bf16}) {
@@ -206,7 +206,7 @@ TEST_F(OnGpuDropin, EveryKernelIsWithinItsBoundForAnyWorkspaceContents) {
   }
 }
 
-TEST_F(OnGpuDropin, WithoutWeightsReadyThePreviousCallMayWriteTheWeights) {
+TEST_F(OnGpuKernelDropin, WithoutWeightsReadyThePreviousCallMayWriteTheWeights) {
   const Product writes(spec_of(1, 512, 2048));  // as many 16-bit values as a product has codes
   for (const auto& [kernel, reading] : products) {
     const ProductSpec spec = spec_of(4, 512, 8192);
@@ -235,7 +235,7 @@ TEST_F(OnGpuDropin, WithoutWeightsReadyThePreviousCallMayWriteTheWeights) {
 }
 
 /// The library has its own CUDA runtime, and yet uses the calling thread's device.
-TEST_F(OnGpuDropin, RunsOnTheCallersDevice) {
+TEST_F(OnGpuKernelDropin, RunsOnTheCallersDevice) {
   int devices = 0;
   check(cudaGetDeviceCount(&devices), "counting");
   if (devices < 2) GTEST_SKIP() << "NOT TESTED, one device";
