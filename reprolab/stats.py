@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 # Below this many samples the quartiles of two equal things fail to overlap too often (a third of
 # the time at 3), so the whole range is the interval.
@@ -47,15 +46,6 @@ class Summary:
         return Estimate(self.median, self.low, self.high)
 
 
-def special() -> Any:
-    """SciPy's functions, imported here because PyTorch's environment, in which samples are also
-    summarized, has no SciPy. Its `stats.t` calls the same two, after a hundred times their work.
-    """
-    from scipy import special
-
-    return special
-
-
 @dataclass(frozen=True)
 class LogMean:
     """A mean of logarithms, or a difference of two; `parts`: the components of its variance, each
@@ -91,7 +81,9 @@ class LogMean:
 
     def interval(self, confidence: float = CONFIDENCE) -> "Estimate":
         """The interval of the ratio whose logarithm this is."""
-        reach = float(special().stdtrit(self.freedom, (1 + confidence) / 2)) * self.error
+        from scipy.special import stdtrit  # PyTorch's environment summarizes samples without SciPy
+
+        reach = float(stdtrit(self.freedom, (1 + confidence) / 2)) * self.error
         ends = (self.value, self.value - reach, self.value + reach)
         return Estimate(*map(math.exp, ends), log=self)
 

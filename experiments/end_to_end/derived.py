@@ -41,7 +41,6 @@ def settings(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     for end, other in zip(ENDS, ("", "_high", "_low"), strict=True):
         made[f"tokens_per_s{end}"] = count / made[f"wall_time{other}"]
     made["per_pass_ms"] = made.kernel_time / 1e3 / made.tokens.astype(float)
-    made["products_ms"] = made.product_time / 1e3 / made.tokens.astype(float)
     made = with_share(made, "share", "kernel_time", "wall_time")
     made = with_share(made, "step_share", "kernel_time_step", "wall_time_step")
     made = with_share(made, "busy", "busy_time_step", "wall_time_step")

@@ -31,7 +31,6 @@ def matrix(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     constant = constant[~constant.index.duplicated()]
     random = rows[rows.data == "random"].copy()
     random["on_constant"] = random.kernel.map(constant).fillna("not run").str.replace("_", " ")
-    random["outcome_on_constant"] = random.kernel.map(constant)
     random["wrong_elements"] = random.mismatches.astype(float)
     for language in ("cuda", "mojo"):
         random[f"post_{language}"] = random.kernel.map(posts[f"{language}_gb_s"])
