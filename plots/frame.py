@@ -1,5 +1,6 @@
 """The frame of records as tables, figures and derived values use it."""
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,6 +15,10 @@ Mean = Callable[[Row, Row], LogMean]
 
 CLOCK_PERCENT = 2  # further apart, two rows did not run at one clock
 NUMBERS = ["median", "low", "high", "q1", "q3", "min", "max", "gb_per_s"]
+
+
+def short_name(gpu: str) -> str:
+    return re.sub(r" \d+GB\b.*", "", gpu.removeprefix("NVIDIA "))
 
 
 def prepared(records: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,5 @@
 """The results of one machine as tables and claims use them."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
@@ -10,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 import reprolab
-from plots.frame import prepared
+from plots.frame import prepared, short_name
 from plots.tables import Table
 from reprolab import declared
 from reprolab.declared import FOLDER, names
@@ -91,7 +90,7 @@ class Machine:
         self.gpu = next(iter(records.gpu.dropna()), "no GPU")
         self.id = name or self.gpu
         self.peak_gb_s = records.peak_gb_s.max()
-        self.name = re.sub(r" \d+GB\b.*", "", self.gpu.removeprefix("NVIDIA "))
+        self.name = short_name(self.gpu)
 
     def __getattr__(self, experiment: str) -> dict[str, Table]:
         if experiment not in names():

@@ -21,6 +21,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from plots.frame import short_name
 from reprolab.declared import module
 from reprolab.results import KERNEL_TIME, RIGHT
 
@@ -103,10 +104,6 @@ def colour(kernel: str) -> str:
     return COLOURS.get(kernel, OTHER)
 
 
-def gpu_name(gpu: str) -> str:
-    return re.sub(r" \d+GB\b.*", "", gpu.removeprefix("NVIDIA "))
-
-
 def times(
     rows: pd.DataFrame, of: str, problem: str = "", metric: str = KERNEL_TIME
 ) -> pd.DataFrame:
@@ -123,7 +120,7 @@ def largest(rows: pd.DataFrame) -> str:
 
 
 def by_gpu(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    return [(gpu_name(gpu), own) for gpu, own in rows.groupby("gpu", sort=True)]
+    return [(short_name(gpu), own) for gpu, own in rows.groupby("gpu", sort=True)]
 
 
 def panels(
@@ -216,11 +213,12 @@ def svg(figure: Figure) -> bytes:
 
 
 def figures(experiment: str, rows: pd.DataFrame, only: str = "") -> dict[str, Figure]:
-    """The figures whose pass has times, or `only` one of them, by name."""
+    """The figures whose pass has numbers of a right kernel, or `only` one of them, by name."""
     if not (of := module(experiment, "figures")):
         return {}
     draws: dict[str, tuple[str, Draw]] = importlib.import_module(of).FIGURES
     own = rows[rows.experiment == experiment]
-    passes = set(own["pass"][own["median"].notna() & ~own.older_code.astype(bool)])
+    right = own.outcome.isin(RIGHT) & (own.origin != "ceiling") & ~own.older_code.astype(bool)
+    passes = set(own["pass"][own["median"].notna() & right])
     chosen = {name: draw for name, (of, draw) in draws.items() if of in passes}
     return {name: draw(own) for name, draw in chosen.items() if only in ("", name)}

@@ -54,5 +54,6 @@ class Reproduce(rfm.RunOnlyRegressionTest):
             for metric in row["metrics"]:
                 if samples := metric.get("samples"):
                     name = f"{file.name.split('.')[0]}/{row['key']}/{metric['name']}"
-                    times[name] = sn.make_performance_function(lambda n=samples: median(n), "us")
+                    value = sn.defer(median(samples))
+                    times[name] = sn.make_performance_function(value, metric["unit"])
         self.perf_variables = times

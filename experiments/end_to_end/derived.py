@@ -13,6 +13,7 @@ AT = ["model", "batch", "way"]
 SAME = [*AT, "tokens", "prompts", "kernel"]  # the passes may come from two runs
 BASELINE, SUBJECT = "branch_tree", "shared_lut"
 ENDS = ("", "_low", "_high")
+NEEDED = {"wall_time", "wall_time.step", "kernel_time", "kernel_time.step", "busy_time.step"}
 TABLE1 = "table1_qwen3_32b"
 PAPER = load_source(FOLDER / "paper.json")
 
@@ -31,7 +32,7 @@ def settings(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     a decoding step, speed-ups over the baseline and the installed library, the shares of
     dequantization, Amdahl's prediction, and the paper's numbers.
     """
-    if not {"timing", "profile"} <= set(rows["pass"]):
+    if not set(rows.metric) >= NEEDED:
         return rows[:0]
     facts = rows[rows["pass"] == "timing"].drop_duplicates(SAME).set_index(SAME)
     facts = facts[["outcome", "reason", "lineage", "older_code", "mismatches", "file", "key"]]
@@ -44,8 +45,10 @@ def settings(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     made = with_share(made, "share", "kernel_time", "wall_time")
     made = with_share(made, "step_share", "kernel_time_step", "wall_time_step")
     made = with_share(made, "busy", "busy_time_step", "wall_time_step")
+    shares = [f"{name}{end}" for name in ("share", "step_share", "busy") for end in ENDS]
+    made[shares] = made[shares].clip(upper=100)  # the interval of a ratio may end above
     for end, other in zip(ENDS, ("", "_high", "_low"), strict=True):
-        made[f"idle{end}"] = (100 - made[f"busy{other}"]).clip(lower=0)
+        made[f"idle{end}"] = 100 - made[f"busy{other}"]
     times = [n for n in made if n.startswith(("wall_time", "kernel_time"))]
     own = made.kernel[made.lineage == INSTALLED]
     for prefix, kernels in (("base_", [BASELINE]), ("own_", own.unique())):

@@ -12,7 +12,7 @@ import numpy as np
 
 from reprolab.json_files import ROOT, read_json
 from reprolab.results import Row
-from reprolab.run_to_run import budget_for, in_class, recorded_budgets
+from reprolab.run_to_run import budget_for, in_class, kind_of, recorded_budgets
 from reprolab.stats import FALSE_SHARE, SPREAD_PERCENT, LogMean, log_mean, weighted
 
 HOST_TO_HOST = ROOT / "data/host_to_host.json"
@@ -34,7 +34,7 @@ def between_runs(gpu: str, kind: str, us: float, kernel: str = "") -> tuple[floa
 
 def log_time(row: Row) -> LogMean:
     """The mean time of one row, from its samples and the spread between runs."""
-    log, kind = log_mean(row.samples), row.metric.partition(".")[0]
+    log, kind = row.log, kind_of(row.metric, row.origin, row.problem["family"], row.kernel)
     total, common = between_runs(row.gpu, kind, log.geometric_mean, row.kernel)
     return log.with_part(common).with_part(math.sqrt(total**2 - common**2), shared=False)
 

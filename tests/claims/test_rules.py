@@ -196,8 +196,10 @@ def test_a_row_varies_between_runs_as_on_the_problem_where_it_varies_most(monkey
     assert between("a", "kernel_time", 10, "k") == (0.7, 0.2)
     assert between("a", "kernel_time", 10, "unknown") == (0.9, 0.4)
     assert between("a", "wall_time", 10) == (1.0, 1.0)  # was not repeated
-    row = Row(gpu="a", kernel="k", metric="kernel_time", problem={}, samples=(8.0, 12.5))
-    log = uncertainty.log_time(row)
+    of_row = {"origin": "project", "problem": {"family": "f"}, "samples": (8.0, 12.5)}
+    log = uncertainty.log_time(Row(gpu="a", kernel="k", metric="kernel_time", **of_row))
+    cublas = uncertainty.log_time(Row(gpu="a", kernel="cublas", metric="kernel_time", **of_row))
+    assert 100 * LogMean(0, cublas.parts[1:]).error == pytest.approx(1.0)  # of another kind
     log = LogMean(log.value, log.parts[1:])  # without the part of the samples
     assert 100 * log.error == pytest.approx(0.7)
     mean = stats.mean([log.ratio] * 4).log  # of four problems: 0.2 and 0.67 / 2

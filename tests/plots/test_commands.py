@@ -74,15 +74,15 @@ def test_every_experiment_of_a_folder_is_rendered(tmp_path, capsys):
 
 @pytest.mark.parametrize("name", declared.names())
 def test_passes_and_kernels_may_be_missing(name, tmp_path):
-    """An interrupted run, and kernels that failed: the baseline, the ceiling, other libraries."""
+    """An interrupted run, and kernels that failed: the baseline, a ceiling, libraries, or all."""
     passes = sorted(write_few(name, tmp_path / "full" / name).glob("*.json"))
-    for kept in (passes, passes[:1], passes[-1:]):
-        folder = tmp_path / f"{kept[0].stem}-{len(kept)}" / name
+    for kept, failed in ((passes, FAILED), (passes, ("",)), (passes[:1], ()), (passes[-1:], ())):
+        folder = tmp_path / f"{kept[0].stem}-{len(kept)}-{len(failed)}" / name
         folder.mkdir(parents=True, exist_ok=True)
         for file in kept:
             content = json.loads(file.read_text())
             for row in content["records"]:
-                if kept == passes and row["kernel"].startswith(FAILED):
+                if row["kernel"].startswith(failed):
                     row |= {"outcome": "not_measured", "reason": "x", "metrics": [], "launch": None}
             (folder / file.name).write_text(json.dumps(content))
         assert main(["render", name, f"--results={folder}", f"--output={tmp_path}/out"]) == 0

@@ -24,7 +24,8 @@ def test_figures_are_drawn_of_a_part_of_the_passes_kernels_and_gpus(recorded):
     name, rows = recorded
     assert style.figures(name, rows[:0]) == {}
     one_gpu = rows[rows.gpu == rows.gpu.iloc[0]]
-    parts = [rows, one_gpu]
+    wrong = one_gpu.outcome.mask(one_gpu.origin != "ceiling", "mismatch")
+    parts = [rows, one_gpu, one_gpu.assign(outcome=wrong)]
     parts += [one_gpu[one_gpu["pass"] != one] for one in one_gpu["pass"].unique()]
     parts += [one_gpu[one_gpu.kernel != one] for one in ("branch_tree", "shared_lut", "copy")]
     for part in parts:

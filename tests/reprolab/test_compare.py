@@ -72,6 +72,8 @@ def test_a_kernel_that_became_wrong_always_fails(run):
     assert status == 1 and rows.verdict["shared_lut"] == "wrong" and "FAILED: " in text
     assert "1 of 8 weights differ" in text
     assert "wrong" not in run(b, a)[1].verdict.tolist()
+    made.fail(b["records"][0], "mismatch")
+    assert set(run(a, b)[1].verdict) == {"wrong"}  # of a run without times, too
 
 
 def test_a_lost_row_fails_unless_allowed(run):
