@@ -12,7 +12,6 @@ import reprolab
 from plots.frame import prepared, short_name
 from plots.tables import Table
 from reprolab import declared
-from reprolab.declared import FOLDER, names
 from reprolab.results import KERNEL_TIME
 from reprolab.stats import significant
 
@@ -93,7 +92,7 @@ class Machine:
         self.name = short_name(self.gpu)
 
     def __getattr__(self, experiment: str) -> dict[str, Table]:
-        if experiment not in names():
+        if experiment not in declared.names():
             raise AttributeError(experiment)
         made = tables(experiment, *self.frames)
         setattr(self, experiment, made)
@@ -106,11 +105,11 @@ class Machine:
     @property
     def experiments(self) -> list[str]:
         measured = set(self.frames.records.experiment)
-        return [name for name in names() if name in measured]
+        return [name for name in declared.names() if name in measured]
 
     def figures(self, experiment: str) -> dict[str, bytes]:
         """Each as SVG, by name."""
-        if not (FOLDER / experiment / "figures.py").exists():
+        if not declared.module(experiment, "figures"):
             return {}
         from plots.style import figures, svg  # here alone: matplotlib takes a second
 

@@ -121,9 +121,8 @@ def history(axes: Axes, rows: pd.DataFrame) -> None:
         days = [day for _, day, _ in found] + [np.datetime64("2026-11-29")]
         us = [time for *_, time in found]
         look = {"color": style.LIBRARY, "alpha": SHADES.get(gpu, 0.75)}
-        axes.step(
-            days, [*us, us[-1] if us else np.nan], where="post", label=gpu, linewidth=1.6, **look
-        )
+        steps = look | {"where": "post", "label": gpu, "linewidth": 1.6}
+        axes.step(days, [*us, us[-1] if us else np.nan], **steps)
         axes.plot(days[:-1], us, "o", **look)
         timed = style.times(own, "layers")
         kernel = timed[timed.problem == style.largest(timed)].set_index("kernel")["median"]

@@ -21,7 +21,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from plots.frame import short_name
+from plots.frame import right_of, short_name
 from reprolab.declared import module
 from reprolab.results import KERNEL_TIME, RIGHT
 
@@ -109,8 +109,7 @@ def times(
 ) -> pd.DataFrame:
     """The right rows of a pass with a time, by kernel, or of the pass by kernel and problem."""
     timed = rows[(rows["pass"] == of) & (rows.metric == metric) & rows["median"].notna()]
-    timed = timed[~timed.older_code.astype(bool)]
-    timed = timed[timed.outcome.isin(RIGHT) | (timed.origin == "ceiling")]
+    timed = timed[right_of(timed) & ~timed.older_code.astype(bool)]
     return timed[timed.problem == problem].set_index("kernel") if problem else timed
 
 
@@ -214,9 +213,8 @@ def svg(figure: Figure) -> bytes:
 
 def figures(experiment: str, rows: pd.DataFrame, only: str = "") -> dict[str, Figure]:
     """The figures whose pass has numbers of a right kernel, or `only` one of them, by name."""
-    if not (of := module(experiment, "figures")):
-        return {}
-    draws: dict[str, tuple[str, Draw]] = importlib.import_module(of).FIGURES
+    draws: dict[str, tuple[str, Draw]]
+    draws = importlib.import_module(module(experiment, "figures")).FIGURES
     own = rows[rows.experiment == experiment]
     right = own.outcome.isin(RIGHT) & (own.origin != "ceiling") & ~own.older_code.astype(bool)
     passes = set(own["pass"][own["median"].notna() & right])

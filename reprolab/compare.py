@@ -118,11 +118,9 @@ def compare(a: pd.DataFrame, b: pd.DataFrame, percent: float, budgets: dict) -> 
     pairs = times(a).merge(times(b), on=key, how="left", suffixes=("_a", "_b"), validate="1:1")
     if "gpu" in key:
         pairs["gpu_a"] = pairs["gpu_b"] = pairs.gpu
-    if pairs.empty:
-        return wrong_rows(a, b, ROW).assign(verdict=WRONG_ROWS)
     origins, families = pairs.origin_a, pairs.problem_family_a
     pairs["kind"] = list(map(kind_of, pairs.metric, origins, families, pairs.kernel))
-    lost = pairs.samples_b.isna()
+    lost, pairs["verdict"] = pairs.samples_b.isna(), UNDECIDED
     pairs["ratio"] = (pairs.median_b / pairs.median_a).astype(float)  # of no number at all, object
     rows = differences(pairs[~lost], budgets)
     pairs["why"], rows = rows.why, rows[rows.value.notna()]
@@ -131,7 +129,7 @@ def compare(a: pd.DataFrame, b: pd.DataFrame, percent: float, budgets: dict) -> 
         pairs = found.combine_first(pairs)
     one = [(r.samples_a, r.started_a) == (r.samples_b, r.started_b) for r in pairs.itertuples()]
     pairs.loc[one, "verdict"] = SAME  # one measurement
-    pairs["verdict"] = pairs.verdict.mask(lost, LOST).fillna(UNDECIDED)
+    pairs["verdict"] = pairs.verdict.mask(lost, LOST)
     wrong = wrong_rows(a, b, [name for name in key if name in (*ROW, "gpu")])
     names = [name for name in key if name in wrong]
     is_wrong = pd.MultiIndex.from_frame(pairs[names]).isin(pd.MultiIndex.from_frame(wrong[names]))

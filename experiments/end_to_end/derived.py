@@ -39,8 +39,6 @@ def settings(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     made = facts.join(by_metric(rows, "timing")).join(by_metric(rows, "profile"))
     made = with_nothing_dequantized(made, rows).reset_index()
     count = 1e6 * made.batch.astype(float) * made.tokens.astype(float)
-    for end, other in zip(ENDS, ("", "_high", "_low"), strict=True):
-        made[f"tokens_per_s{end}"] = count / made[f"wall_time{other}"]
     made["per_pass_ms"] = made.kernel_time / 1e3 / made.tokens.astype(float)
     made = with_share(made, "share", "kernel_time", "wall_time")
     made = with_share(made, "step_share", "kernel_time_step", "wall_time_step")
@@ -48,6 +46,7 @@ def settings(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     shares = [f"{name}{end}" for name in ("share", "step_share", "busy") for end in ENDS]
     made[shares] = made[shares].clip(upper=100)  # the interval of a ratio may end above
     for end, other in zip(ENDS, ("", "_high", "_low"), strict=True):
+        made[f"tokens_per_s{end}"] = count / made[f"wall_time{other}"]
         made[f"idle{end}"] = 100 - made[f"busy{other}"]
     times = [n for n in made if n.startswith(("wall_time", "kernel_time"))]
     own = made.kernel[made.lineage == INSTALLED]

@@ -3,7 +3,6 @@
 import csv
 import re
 from dataclasses import replace
-from datetime import date
 
 import made
 import pytest
@@ -125,7 +124,7 @@ def test_every_last_line_of_the_diary_is_the_verdict_of_today(recorded):
     verdicts = {(r.recorded.upper(), r.claim): r.claim_verdict for r in recorded.itertuples()}
     known, last = {claim for _, claim in verdicts}, {}
     for line in csv.DictReader(LEDGER.read_text().splitlines()):
-        assert line["claim"] in known and line["why"] and date.fromisoformat(line["date"])
+        assert line["claim"] in known and line["why"] and line["date"] > "2026-11"
         for gpu in ("H100", "H200") if line["gpu"] == "both" else (line["gpu"],):
             if line["after"]:
                 last[gpu, line["claim"]] = line["after"].replace(" ", "_")

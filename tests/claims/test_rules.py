@@ -192,14 +192,12 @@ def test_a_row_varies_between_runs_as_on_the_problem_where_it_varies_most(monkey
     classes = [SpreadClass(0, 5.0, 9)]
     classes += [SpreadClass(9, 0.5, 9, {"k": 0.3}, {"k": 0.7, "other": 0.9}, {"k": 0.2, "x": 0.4})]
     monkeypatch.setattr(uncertainty, "recorded_budgets", lambda: {"a": {"kernel_time": classes}})
-    between = uncertainty.between_runs
-    assert between("a", "kernel_time", 10, "k") == (0.7, 0.2)
-    assert between("a", "kernel_time", 10, "unknown") == (0.9, 0.4)
-    assert between("a", "wall_time", 10) == (1.0, 1.0)  # was not repeated
+    assert uncertainty.between_runs("a", "kernel_time", 10, "k") == (0.7, 0.2)
+    assert uncertainty.between_runs("a", "kernel_time", 10, "unknown") == (0.9, 0.4)
     of_row = {"origin": "project", "problem": {"family": "f"}, "samples": (8.0, 12.5)}
     log = uncertainty.log_time(Row(gpu="a", kernel="k", metric="kernel_time", **of_row))
     cublas = uncertainty.log_time(Row(gpu="a", kernel="cublas", metric="kernel_time", **of_row))
-    assert 100 * LogMean(0, cublas.parts[1:]).error == pytest.approx(1.0)  # of another kind
+    assert 100 * LogMean(0, cublas.parts[1:]).error == pytest.approx(1.0)  # was not repeated
     log = LogMean(log.value, log.parts[1:])  # without the part of the samples
     assert 100 * log.error == pytest.approx(0.7)
     mean = stats.mean([log.ratio] * 4).log  # of four problems: 0.2 and 0.67 / 2
