@@ -30,7 +30,7 @@ def matrix(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     posts, constant = published(), rows[rows.data == "constant"].set_index("kernel").outcome
     constant = constant[~constant.index.duplicated()]
     random = rows[rows.data == "random"].copy()
-    random["on_constant"] = random.kernel.map(constant).fillna("not run").str.replace("_", " ")
+    random["on_constant"] = random.kernel.map(constant.str.replace("_", " ")).fillna("not run")
     random["wrong_elements"] = random.mismatches.astype(float)
     for language in ("cuda", "mojo"):
         random[f"post_{language}"] = random.kernel.map(posts[f"{language}_gb_s"])

@@ -186,14 +186,11 @@ TEST_F(OnGpuKernelRepeats, TellsWorkFromNone) {
 TEST_F(OnGpuKernelRepeats, DetectsAnIdleLaunchIfItIsChosen) {
   RepeatCheck check;
   std::set<int> buffer_sets;
-  bool is_detected = false;
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 40; ++i) {  // each misses with a chance of 2 / 3
     const bool written = seen_as_written(check, 3, 1000, 2, [](int launch) { return launch != 1; });
     buffer_sets.insert(check.buffer_set());
     EXPECT_EQ(written, check.buffer_set() != 1) << "its launches are in buffer sets 0, 1 and 2";
-    is_detected = is_detected || !written;
   }
-  EXPECT_TRUE(is_detected);
   EXPECT_EQ(buffer_sets, (std::set<int>{0, 1, 2}));
 }
 

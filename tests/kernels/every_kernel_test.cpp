@@ -64,7 +64,7 @@ TEST_P(OnGpuEveryKernel, KeepsItsContractAndAllocatesAtMostInItsFirstLaunch) {
     if (!problem.supports(kernel.name).ok) continue;
     const auto workload = problem.prepare(3, 1);
     if (!workload->supports(kernel.name).ok) continue;
-    const Verification verdict = Proof().verify(kernel, *workload);
+    const Verification verdict = Proof(profiling::InstrumentKind::events).verify(kernel, *workload);
     EXPECT_TRUE(may_be_timed(verdict.outcome)) << problem.facts.name << ": " << verdict.reason;
     // A peer does what its users' launches do.
     if (kernel.origin.kind != Origin::Kind::peer) expect_no_allocation(kernel.name, *workload);
