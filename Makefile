@@ -43,6 +43,9 @@ export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
 # First lines of recipes that need a GPU or a variable.
 needs_gpu = @[ -n "$$MEASURE" ] || { echo "$@: nothing to $1: $(NO_GPU_WHY)" >&2; exit 2; }
 needs = @$(foreach name,$1,[ -n "$$$(name)" ] &&) true || { echo "$@: give $(subst $() $(), and ,$1): $2" >&2; exit 2; }
+CTEST = ctest --test-dir "build/$$PRESET" -j$$(nproc) --output-on-failure --progress
+# No worker waits for the longest file.
+PYTEST = scripts/python -m pytest -q -n $$(nproc) --dist worksteal
 TORCH = "$$(cat build/end_to_end/python)"
 # Builds a program, and begins the command that runs it; a dry run builds nothing.
 program = @[ -n "$$DRY_RUN" ] || scripts/build $1 || exit 2; \
@@ -98,10 +101,13 @@ ifneq ($(KERNEL),)
 	  { echo "test: KERNEL: kernels/ has no kernel of that name (make list)" >&2; exit 2; }; \
 	  family=$$(basename "$$(dirname "$${file%%[[:space:]]*}")"); \
 	  scripts/build "$${family}_every_kernel_test" $$([ ! -d "tests/kernels/$$family" ] || echo "$${family}_kernels_test")
-	@ctest --test-dir build/$(PRESET) -j$$(nproc) --output-on-failure --progress --no-tests=error -R "/$$KERNEL\$$"
+	@$(CTEST) --no-tests=error -R "/$$KERNEL\$$"
 else
-	@ctest --test-dir build/$(PRESET) -j$$(nproc) --output-on-failure --progress
-	@scripts/python -m pytest -q -n $$(nproc) --dist worksteal # no worker waits for the longest file
+	@$(CTEST) -L "cpu|cuda"
+	@[ -n "$$MEASURE" ] || $(PYTEST)
+	@[ -z "$$MEASURE" ] || { $(PYTEST) >build/pytest.log 2>&1 & $(CTEST) -LE "cpu|cuda|alone"; status=$$?; \
+	  wait $$! || status=1; cat build/pytest.log; exit $$status; } # beside tests that wait for the GPU
+	@[ -z "$$MEASURE" ] || $(CTEST) -L alone # no other process may have the GPU
 endif
 	@[ -n "$$HAS_GPU" ] && [ -n "$$MEASURE" ] || echo "GPU TESTS SKIPPED: $$NO_GPU_WHY. Nothing above ran on a GPU."
 
@@ -113,7 +119,7 @@ test-end_to_end: build/end_to_end/python $(if $(MEASURE),dropin) ## The tests th
 
 test-sanitized: ## The tests of the CPU half under AddressSanitizer
 	@PRESET=asan scripts/build all
-	@ctest --test-dir build/asan -j$$(nproc) --output-on-failure --progress
+	@PRESET=asan; $(CTEST)
 
 verify: .venv/installed ## Compare every dequantized weight of a checkpoint with the CPU reference: make verify FILE=<file or folder> [KERNEL=...] [PEER=...]
 	$(call needs,FILE,make verify FILE=model.safetensors (or its folder))

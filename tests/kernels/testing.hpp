@@ -40,8 +40,7 @@ inline std::string name_of(const testing::TestParamInfo<VariantInfo>& info) {
   return info.param.name;
 }
 
-/// Tools of verification. Without an instrument only outputs and memory are judged: where tests
-/// share the device, a held stream looks late, and each launch would be repeated.
+/// Tools of verification; without an instrument, they judge outputs and memory alone.
 class Proof {
  public:
   explicit Proof(profiling::InstrumentKind kind = profiling::InstrumentKind::none)
