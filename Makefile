@@ -103,7 +103,7 @@ ifneq ($(KERNEL),)
 	  scripts/build "$${family}_every_kernel_test" $$([ ! -d "tests/kernels/$$family" ] || echo "$${family}_kernels_test")
 	@$(CTEST) --no-tests=error -R "/$$KERNEL\$$"
 else
-	@$(CTEST) -L "cpu|cuda"
+	@$(CTEST) -L "cpu|cuda" # writes the result file that a Python test reads
 	@[ -n "$$MEASURE" ] || $(PYTEST)
 	@[ -z "$$MEASURE" ] || { $(PYTEST) >build/pytest.log 2>&1 & $(CTEST) -LE "cpu|cuda|alone"; status=$$?; \
 	  wait $$! || status=1; cat build/pytest.log; exit $$status; } # beside tests that wait for the GPU

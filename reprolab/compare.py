@@ -32,7 +32,7 @@ def load_side(given: str) -> pd.DataFrame:
     newest = {(r.gpu, r.experiment, r.pass_name): r for r in files if r.gpu}
     rows = frame_of(newest.values())
     if rows.empty:
-        raise InputError(f"{given}: holds no times; give a folder such as results")
+        raise InputError(f"{given}: holds no results of a GPU; give a folder such as results")
     return rows
 
 

@@ -108,7 +108,7 @@ def test_samples_of_any_length(run, us):
     ("words", "noun"),
     [
         ("--a=nowhere --b=docs", "nowhere"),
-        ("--a=docs --b=docs", "times"),
+        ("--a=docs --b=docs", "no results"),
         (
             "--a=data/recorded/h200/counters/nf4_counters.json.xz --b=data/recorded/h200/table2",
             "row",
