@@ -148,7 +148,8 @@ class RepeatCheck {
   int chosen_ = -1, buffer_set_ = -1;
   Places places_{};  ///< Random; `around` makes them elements of the output.
   cudaStream_t stream_ = nullptr;
-  profiling::DeviceBuffer saved_{places * sizeof(std::uint32_t)};
+  profiling::DeviceBuffer saved_{places * sizeof(std::uint32_t)}, low_{saved_.bytes()},
+      high_{saved_.bytes()};
 };
 
 /// Enqueues work that copies `from` to `to`, but only after a while, and that lets a programmatic

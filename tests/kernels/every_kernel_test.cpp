@@ -60,11 +60,12 @@ class OnGpuEveryKernel : public OnGpuTest, public testing::WithParamInterface<On
 
 TEST_P(OnGpuEveryKernel, KeepsItsContractAndAllocatesAtMostInItsFirstLaunch) {
   const auto& [family, kernel] = GetParam();
+  const Proof proof(profiling::InstrumentKind::events);
   for (const auto& problem : family->small()) {
     if (!problem.supports(kernel.name).ok) continue;
     const auto workload = problem.prepare(3, 1);
     if (!workload->supports(kernel.name).ok) continue;
-    const Verification verdict = Proof(profiling::InstrumentKind::events).verify(kernel, *workload);
+    const Verification verdict = proof.verify(kernel, *workload);
     EXPECT_TRUE(may_be_timed(verdict.outcome)) << problem.facts.name << ": " << verdict.reason;
     // A peer does what its users' launches do.
     if (kernel.origin.kind != Origin::Kind::peer) expect_no_allocation(kernel.name, *workload);
